@@ -15,7 +15,7 @@ from kinrank.registry import make_method
 from kinrank.runs.execution import Execution
 from kinrank.runs.run import Run, as_run
 from kinrank.types import Ranking
-from kinrank.validation import as_matrix, as_vectors, check_choice, check_int, reduce_k
+from kinrank.validation import as_matrix, check_choice, check_finite, check_int, reduce_k
 
 if TYPE_CHECKING:
     from kinrank.groups import Constraints, Corrections, Groups
@@ -225,8 +225,7 @@ def group(
         them in memory.
     method : how rows are ranked; None chooses parameters by ``kinrank.tune``
     threads : how many threads to use; never changes the result
-    run : where the rankings are computed; what groups are made of lies in memory as float32, so no
-        ``memory_budget`` and no ``vectors``
+    run : where the work is done: approximately, in files under a memory budget, on other machines
 
     Returns
     -------
@@ -244,9 +243,12 @@ def group(
     """
     from kinrank.groups.run import as_row_ids, group_rows
     from kinrank.methods.cas import CASMethod
+    from kinrank.tune.tuner import run_tuning
 
-    rows = as_vectors(("vectors", vectors))
+    rows = as_matrix("vectors", vectors)
+    check_finite("vectors", rows)
     names = as_row_ids(ids, len(rows))
+    run = as_run(run)
     if rows.shape[1] < 2:
         raise InvalidInputError(
             "`vectors` must have at least 2 columns, so that features can be split, got 1."
@@ -255,7 +257,9 @@ def group(
         with warnings.catch_warnings():
             # Whether re-ranking gains and what groups there are is told by the verdict.
             warnings.simplefilter("ignore", KinrankWarning)
-            method = CASMethod(**tune(rows, threads=threads).params)
+            with run.before_the_plan(threads) as execution:
+                tuning = run_tuning(None, rows, execution)
+            method = CASMethod(**tuning.params)
     return group_rows(
         rows,
         names,
@@ -313,5 +317,5 @@ def tune(
     if gallery is None:
         gallery = queries
         queries = None
-    runner = as_run(run).in_memory(threads, "tune").runner
-    return run_tuning(queries, gallery, method, budget, seed, runner, fixed)
+    execution = as_run(run).in_memory(threads, "tune")
+    return run_tuning(queries, gallery, execution, method, budget, seed, fixed)

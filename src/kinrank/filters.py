@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.types import Ints, Longs, Ranking
+from kinrank.types import Floats, Ints, Longs, Ranking
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -322,14 +322,36 @@ class Filter:
         queries : whose ranking it is; None for all
         """
         queries = np.arange(len(ranking)) if queries is None else queries
-        allowed = self.allows(queries, ranking.indices)
+        out = empty_ranking(len(ranking), k)
+        size = max(1, _CELLS // max(ranking.k, 1))
+        for low in range(0, len(ranking), size):
+            block = slice(low, low + size)
+            self.drop_into(
+                ranking.indices[block],
+                ranking.distances[block],
+                queries[block],
+                out.indices[block],
+                out.distances[block],
+            )
+        return out
+
+    def drop_into(
+        self, indices: Ints, distances: Floats, queries: Longs, out_indices: Ints, out: Floats
+    ) -> None:
+        """Write the first allowed rows of some rankings, -1 and infinity behind them.
+
+        indices, distances : (m, K) of ``queries``; out_indices, out : (m, k) the output
+        """
+        allowed = self.allows(queries, indices)
+        k = min(out.shape[1], indices.shape[1])
         order = np.argsort(~allowed, axis=1, kind="stable")[:, :k]
         is_empty = ~np.take_along_axis(allowed, order, axis=1)
-        indices = np.take_along_axis(ranking.indices, order, axis=1)
-        distances = np.take_along_axis(ranking.distances, order, axis=1)
-        indices[is_empty] = -1
-        distances[is_empty] = np.inf
-        return padded(Ranking(indices, distances), k)
+        out_indices[:, :k] = np.take_along_axis(indices, order, axis=1)
+        out[:, :k] = np.take_along_axis(distances, order, axis=1)
+        out_indices[:, :k][is_empty] = -1
+        out[:, :k][is_empty] = np.inf
+        out_indices[:, k:] = -1
+        out[:, k:] = np.inf
 
     def rank(self, k: int, search: FilteredSearch) -> Ranking:
         """The first ``k`` allowed rows of each query.
@@ -346,6 +368,8 @@ class Filter:
             ranking, lacking = search.rank_dropping(k, depth)
         if len(lacking):
             again = search.rank_allowed(lacking, k)
+            # Of a run in files, what a stage made is not written to.
+            ranking = Ranking(np.array(ranking.indices), np.array(ranking.distances))
             ranking.indices[lacking] = again.indices
             ranking.distances[lacking] = again.distances
         return ranking

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 import kinrank
-from kinrank import CAS, InvalidInputError
+from kinrank import CAS
 from kinrank.cli.app import app
 from kinrank.datasets.base import Dataset, Part
 from kinrank.evaluate.cells import timed_ranking
@@ -98,9 +98,6 @@ def test_on_the_command_line(points, tmp_path):
     assert result.exit_code == 0, result.output
     expected = CAS(k1=8).rerank(points, k=4)
     np.testing.assert_array_equal(kinrank.Ranking.load(out).indices, expected.indices)
-    plan = CliRunner().invoke(app, ["rerank", "--gallery", str(tmp_path / "g.npy"), "--plan"])
-    assert plan.exit_code == 2
-    assert "--query" in plan.output
 
 
 def test_compare_asks_the_collection_itself(points):
@@ -112,11 +109,6 @@ def test_compare_asks_the_collection_itself(points):
     ranking, _ = timed_ranking(MethodSpec("cas"), data)
     np.testing.assert_array_equal(ranking.indices, CAS().rerank(points).indices)
     assert data.evaluate(ranking).missing == 0
-
-
-def test_what_it_cannot_do(points):
-    with pytest.raises(InvalidInputError, match="`memory_budget` needs queries and a gallery"):
-        kinrank.rerank(points, k=3, run=kinrank.Run(memory_budget="4GB"))
 
 
 def test_in_files(points, tmp_path):

@@ -48,11 +48,6 @@ def test_the_same_for_any_threads(faces, found):
     np.testing.assert_array_equal(again.labels, found.labels)
 
 
-def test_a_memory_budget_is_refused(faces):
-    with pytest.raises(kinrank.InvalidInputError, match="cannot be used with `group`"):
-        kinrank.group(faces[0], run=kinrank.Run(memory_budget="1GB"))
-
-
 def test_noise_is_not_grouped():
     vectors = np.random.default_rng(0).normal(size=(300, 24))
     groups = kinrank.group(vectors)

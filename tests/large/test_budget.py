@@ -50,7 +50,7 @@ def test_a_budget_that_cannot_be_kept_is_refused_before_the_work(tmp_path):
 def test_a_plan_for_values_of_any_size(scale):
     queries, gallery = large_data.rows(300)
     queries, gallery = (rows.astype(np.float64) * scale for rows in (queries, gallery))
-    made = make_plan(kinrank.CAS(), queries, gallery, 9, Execution(Runner(1)), 1)
+    made = make_plan(kinrank.CAS(), (queries, gallery), 9, Execution(Runner(1)), 1)
     assert made.stages
 
 
@@ -90,7 +90,7 @@ def test_mapped_half_precision_is_taken_as_it_is(tmp_path):
 def test_the_plan_scales_with_the_rows():
     method = kinrank.CAS()
     small, large = (
-        make_plan(method, *large_data.rows(n), 10, Execution(Runner(2)), None)
+        make_plan(method, large_data.rows(n), 10, Execution(Runner(2)), None)
         for n in (6000, 60_000)
     )
     assert 8 < large.bytes / small.bytes < 12

@@ -138,7 +138,7 @@ def test_the_plan_counts_half_the_bytes(monkeypatch):
     for vectors in ("float32", "float16"):
         for search in ("exact", "approximate"):
             execution = Execution(Runner(2), search, vectors)
-            plan = make_plan(kinrank.CAS(), *rows, 5, execution, None)
+            plan = make_plan(kinrank.CAS(), rows, 5, execution, None)
             known = {stage.name: stage.bytes for stage in plan.stages}
             bytes_[vectors, search] = known["vectors"], known.get("cells", 0)
     size = 1500 * 16

@@ -14,7 +14,7 @@ import numpy as np
 import kinrank
 from kinrank.cli.conditions import read_words
 from kinrank.cli.files import ask, ask_array, ask_json, ask_threads, existing_file, output_file
-from kinrank.cli.places import ask_cluster, ask_work
+from kinrank.cli.places import ask_budget, ask_cluster, ask_search, ask_vectors, ask_work
 from kinrank.cli.report import running
 from kinrank.cli.tables import ask_columns, read_rows
 from kinrank.io import load_array
@@ -43,7 +43,10 @@ def table_file(text: str) -> Path:
 @ask("--distinct", "A value for each row: no two of one value are the same.", type=existing_file)
 @ask_array("--labels", "Who each row is: tells how right the groups are.")
 @ask("--compare", "With --labels: HDBSCAN, DBSCAN on Jaccard and average link too.", is_flag=True)
+@ask_search
+@ask_budget
 @ask_work
+@ask_vectors
 @ask_cluster
 @ask_threads
 @ask_json()
@@ -62,11 +65,9 @@ def group_command(
     distinct: str | None,
     labels: str | None,
     compare: bool,
-    work: Path | None,
-    cluster: str | None,
-    storage: str | None,
     threads: int | None,
     as_json: bool,
+    **where: Any,
 ) -> None:
     """Say who is the same: a table with a group for each row or picture.
 
@@ -100,7 +101,7 @@ def group_command(
             constraints=constraints,
             corrections=corrections,
             threads=threads,
-            run=kinrank.Run(work=work, cluster=cluster, storage=storage),
+            run=kinrank.Run(**where),
         )
         groups.save(out)
         if links is not None:

@@ -26,7 +26,7 @@ from kinrank.cli.files import (
     ask_threads,
 )
 from kinrank.cli.options import MethodCommand
-from kinrank.cli.places import ask_cluster, ask_work
+from kinrank.cli.places import ask_budget, ask_cluster, ask_search, ask_vectors, ask_work
 from kinrank.cli.report import running
 from kinrank.cli.tables import (
     ask_columns,
@@ -40,7 +40,7 @@ from kinrank.cli.tables import (
 from kinrank.parallel import Runner, thread_count
 from kinrank.progress import format_seconds
 from kinrank.registry import make_method
-from kinrank.runs.run import SEARCHES, VECTORS, Run
+from kinrank.runs.run import Run
 from kinrank.validation import as_matrix
 
 RUN_OPTIONS = [field.name for field in dataclasses.fields(Run)]
@@ -62,22 +62,10 @@ _MANY_ROWS = 2000
 @ask_rerank_conditions
 @ask_threads
 @ask("--block-size", "Rows that are worked on at a time.  [default: fits]", type=int)
-@ask(
-    "--search",
-    "How neighbours are found; for 100,000 rows and more, approximate.",
-    type=click.Choice(SEARCHES),
-    default="exact",
-)
-@ask(
-    "--memory-budget", "Such as 4GB: keep stages in files and the process below it.", metavar="SIZE"
-)
+@ask_search
+@ask_budget
 @ask_work
-@ask(
-    "--vectors",
-    "What vectors are kept as; float16 is half the bytes.",
-    type=click.Choice(VECTORS),
-    default="float32",
-)
+@ask_vectors
 @ask_cluster
 @ask("--plan", "Say what the run would cost, and stop.", to="plan_only", is_flag=True)
 @ask_json()
@@ -186,25 +174,23 @@ def _tell_large_clusters(method: Any, n_rows: int) -> None:
 
 
 def _print_plan(method: Any, queries: Any, gallery: Any, asked: Any, as_json: bool) -> None:
+    from kinrank.methods.base import ranking_bytes
     from kinrank.runs.execution import Execution
     from kinrank.runs.plan import make_plan, parse_bytes
 
     if asked["cluster"] is not None:
         raise click.UsageError("--plan is for one machine: leave out --cluster.")
-    if gallery is None:
-        raise click.UsageError("--plan is for queries and a gallery: give --query.")
     budget = asked["memory_budget"]
     runner = Runner(thread_count(asked["threads"]))
     execution = Execution(runner, asked["search"], asked["vectors"])
     limit = None if budget is None else parse_bytes("memory_budget", budget)
-    plan = make_plan(
-        method,
-        as_matrix("queries", queries),
-        as_matrix("gallery", gallery),
-        asked["k"],
-        execution,
-        limit,
-    )
+    if gallery is None:
+        rows = as_matrix("vectors", queries)
+        row_bytes = ranking_bytes(asked["k"], len(rows))
+        plan = make_plan(method, (rows,), asked["k"], execution, limit, row_bytes)
+    else:
+        matrices = (as_matrix("queries", queries), as_matrix("gallery", gallery))
+        plan = make_plan(method, matrices, asked["k"], execution, limit)
     click.echo(json.dumps(plan.as_dict()) if as_json else str(plan))
     plan.check()
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.errors import InvalidInputError, UnknownIdError, shown
 from kinrank.groups import asking, explaining, exporting, joining
 from kinrank.groups.constraints import Bound, Constraints, bind
@@ -359,8 +360,12 @@ class Groups:
         ]
 
 
-def arrange(found: Found, corrections: Corrections, strictness: float) -> Groups:
+def arrange(
+    found: Found, corrections: Corrections, strictness: float, arrays: Arrays = IN_MEMORY
+) -> Groups:
     """Groups of what was found, with all corrections as constraints.
+
+    arrays : where what is merged lies, if constraints ask for another tree
 
     Numbers are new; names and what was confirmed are matched by members.
     """
@@ -370,7 +375,7 @@ def arrange(found: Found, corrections: Corrections, strictness: float) -> Groups
     if agreed.together or agreed.apart or found.constraints is not None:
         bound = bind(found.constraints, agreed, found.ids)
         contradictions = bound.contradictions
-        tree = grow_tree(found.links, bound, _single(found, bound))
+        tree = grow_tree(found.links, bound, _single(found, bound), arrays)
     if found.threshold is not None:
         labels = numbered(cut_at(tree, found.threshold))
     elif not found.verdict.sure:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.groups.links import (
     LISTED,
     PROJECTED,
@@ -36,6 +37,7 @@ LEAST_ROWS = 64  # with fewer there is nothing to learn from
 LEVEL_OF_FEW = 0.5  # instead: lists that hold all rows make links stronger
 MOST_ROWS = 3000  # of a larger collection, whole regions are looked at
 REGION = 250  # rows of a region
+BLOCK = 8192  # rows that are made ready at a time
 SURE = 0.6  # agreement above which groups are there
 UNKNOWN = 0.35  # and below which they are not
 
@@ -47,11 +49,14 @@ class Level(NamedTuple):
     agreement: float | None
 
 
-def choose_level(vectors: Floats, threads: int | None) -> Level:
-    """The level at which two halves of the directions agree."""
+def choose_level(vectors: Floats, threads: int | None, arrays: Arrays = IN_MEMORY) -> Level:
+    """The level at which two halves of the directions agree.
+
+    arrays : where arrays lie that are as long as the vectors
+    """
     if len(vectors) < LEAST_ROWS or vectors.shape[1] < 2:
         return Level(LEVEL_OF_FEW, None)
-    rows = vectors[_sample(vectors)]
+    rows = vectors[_sample(vectors, arrays)]
     centred = unit_rows(rows - rows.mean(axis=0))
     agreements = np.zeros(len(LEVELS))
     for split in range(SPLITS):
@@ -76,14 +81,17 @@ def _in_groups(nodes: Longs) -> float:
     return float((counts[inverse] > 1).mean())
 
 
-def _sample(vectors: Floats) -> npt.NDArray[np.int64]:
+def _sample(vectors: Floats, arrays: Arrays) -> npt.NDArray[np.int64]:
     """All rows, or whole regions of many: the nearest rows of some keep their groups together."""
     n = len(vectors)
     if n <= MOST_ROWS:
         return np.arange(n)
     random = np.random.default_rng(0)
     taken = np.zeros(n, np.bool_)
-    unit = unit_rows(vectors - vectors.mean(axis=0))
+    mean = vectors.mean(axis=0)
+    unit = arrays.empty(vectors.shape, np.float32)
+    for low in range(0, n, BLOCK):
+        unit[low : low + BLOCK] = unit_rows(vectors[low : low + BLOCK] - mean)
     for row in random.permutation(n):
         if int(taken.sum()) >= MOST_ROWS:
             break

@@ -14,7 +14,8 @@ import numpy as np
 from kinrank.errors import KinrankWarning
 from kinrank.kernels.links import listed_links, mean_similarity_rows, nearer_rows
 from kinrank.methods.cas import CASMethod
-from kinrank.parallel import Runner
+from kinrank.parallel import Out, Runner
+from kinrank.projection.kinds import projection_for
 from kinrank.projection.projection import Projection
 from kinrank.runs.execution import Execution
 from kinrank.stages.sparse import transposed
@@ -49,19 +50,29 @@ class Links:
 def find_links(vectors: Floats, method: CASMethod, execution: Execution) -> Links:
     """Rank the collection among itself, before and after the projection."""
     n = len(vectors)
-    threads = execution.runner.threads
-    centring = Projection.fit(vectors, kind=0, threads=threads)
+    run = execution.runner
+    centring = Projection.fit(vectors, kind=0, threads=run.threads)
     if n < LEAST_ROWS:
         centred = centring.transform(vectors)
         return Links(all_pairs(centred), unit_rows(centred[:, :DIRECTIONS]), (centring,))
     k = min(LISTED, n - 1)
     plain = method.replace(omega=TRACE, geodesic=False, fusion="squared")
     before = linked(plain, vectors, k, execution)
-    learnt = Projection.fit(vectors, kind="pairs", threads=threads)
+    learnt = projection_for("pairs", [("vectors", vectors)], run.threads, execution.arrays)
+    assert learnt is not None
     after = linked(PROJECTED.replace(whiten=learnt), vectors, k, execution)
     views = (centring, learnt)
-    pairs = mean_similarities(before, after, execution.runner)
-    return Links(pairs, side_by_side(vectors, views), views)
+    width = sum(min(DIRECTIONS, view.dims) for view in views)
+    out = Out(np.float32, width)
+    directions = run.fill("directions", _directions, (vectors, views), n, out)
+    return Links(mean_similarities(before, after, run), directions, views)
+
+
+def _directions(
+    low: int, high: int, vectors: Floats, views: tuple[Projection, ...], out: Floats
+) -> None:
+    """``side_by_side`` of the rows [low, high)."""
+    out[low:high] = side_by_side(vectors[low:high], views)
 
 
 def side_by_side(vectors: Floats, views: tuple[Projection, ...]) -> Floats:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, shown
+from kinrank.filters import Filter
 from kinrank.groups.constraints import Constraints
 from kinrank.groups.corrections import Corrections
 from kinrank.groups.groups import Found, Groups, arrange
@@ -21,13 +23,44 @@ from kinrank.groups.tree import USUAL_LEVEL, Tree, grow_tree
 from kinrank.io import PathLike
 from kinrank.methods.cas import CASMethod
 from kinrank.projection.projection import Projection
+from kinrank.runs.execution import Execution, RankingInputs
 from kinrank.runs.run import Run, as_run
 from kinrank.types import Floats, SparseRows
-from kinrank.validation import as_labels, check_float
+from kinrank.validation import as_labels, as_vectors, check_float
+
+_ROW_BYTES = 450  # of a row in the tree and in what is cut from it
+_BLOCK = 8192  # rows that are compared at a time
+
+
+@dataclass(frozen=True, eq=False)
+class LinkRankings:
+    """The rankings that links come from, as a run plans them and knows them again.
+
+    method : of the first; whiten : what is learnt for the second, None for a plan
+    """
+
+    method: CASMethod
+    whiten: str | None = "pairs"
+
+    ranking_bytes: ClassVar[int] = 0
+    reads_in_blocks: ClassVar[bool] = False
+
+    def ranked(
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        execution: Execution,
+        row_filter: Filter | None = None,
+    ) -> Any:
+        """Rank ``queries`` among themselves; see ``RankingMethod``."""
+        del gallery, k, row_filter
+        rows = as_vectors(("vectors", queries), empty=execution.arrays.empty)
+        return find_links(rows, self.method, execution)
 
 
 def group_rows(
-    vectors: Floats,
+    vectors: npt.NDArray[Any],
     ids: npt.NDArray[Any],
     method: CASMethod,
     *,
@@ -38,7 +71,7 @@ def group_rows(
     threads: int | None = None,
     run: Run | None = None,
 ) -> Groups:
-    """Groups of rows that are known to be fine; see ``kinrank.group``."""
+    """Groups of rows that are known to be finite; see ``kinrank.group``."""
     strictness = check_float("strictness", strictness, 0, 1)
     if threshold is not None:
         threshold = check_float("threshold", threshold, 0, 1)
@@ -48,30 +81,44 @@ def group_rows(
         )
     log = corrections if isinstance(corrections, Corrections) else Corrections(corrections)
     log.check_collection(ids.tolist())
+    run = as_run(run)
+    _check_run(run)
     prepare("group")
     if _all_equal(vectors):
-        found = _one_point(vectors, ids, constraints)
+        found = _one_point(as_vectors(("vectors", vectors)), ids, constraints)
         return arrange(found, log, strictness)
-    chosen = choose_level(vectors, threads)
-    with as_run(run).keeping("group", (vectors, method), threads) as execution:
-        links = find_links(vectors, method, execution)
+    inputs = RankingInputs(LinkRankings(method), vectors, None, None, row_bytes=_ROW_BYTES)
+    with run.execution("group", inputs, threads) as execution:
+        rows = as_vectors(("vectors", vectors), empty=execution.arrays.empty)
+        links = find_links(rows, method, execution)
+        chosen = choose_level(rows, threads, execution.arrays)
         if threshold is None:
-            tree, single_below = grow_without_singles(links, chosen.level, execution.runner)
+            tree, single_below = grow_without_singles(links, chosen.level, execution)
         else:
-            tree = grow_tree(links)
+            tree = grow_tree(links, arrays=execution.arrays)
             single_below = NOBODY
-        links = execution.outlasting(links)
-    found = Found(
-        links=links,
-        tree=tree,
-        ids=ids,
-        constraints=constraints,
-        level=chosen.level,
-        single_below=single_below,
-        threshold=threshold,
-        verdict=_verdict(chosen),
-    )
-    return arrange(found, log, strictness)
+        if run.memory_budget is None:
+            links = execution.outlasting(links)
+        found = Found(
+            links=links,
+            tree=tree,
+            ids=ids,
+            constraints=constraints,
+            level=chosen.level,
+            single_below=single_below,
+            threshold=threshold,
+            verdict=_verdict(chosen),
+        )
+        return arrange(found, log, strictness, execution.arrays)
+
+
+def _check_run(run: Run) -> None:
+    """Refuse what cannot make groups."""
+    if not isinstance(run.search, str):
+        raise InvalidInputError(
+            "`search` must be 'exact' or 'approximate' for groups, as rows are projected too, got "
+            f"a {type(run.search).__name__}."
+        )
 
 
 def corrections_beside(path: PathLike) -> str:
@@ -93,8 +140,9 @@ def as_row_ids(ids: Any, n: int) -> npt.NDArray[Any]:
     return values if values.dtype.kind == "U" else values.astype(np.int64)
 
 
-def _all_equal(vectors: Floats) -> bool:
-    return bool((vectors == vectors[0]).all())
+def _all_equal(vectors: npt.NDArray[Any]) -> bool:
+    blocks = (vectors[low : low + _BLOCK] for low in range(0, len(vectors), _BLOCK))
+    return all(bool((block == vectors[0]).all()) for block in blocks)
 
 
 def _one_point(vectors: Floats, ids: npt.NDArray[Any], constraints: Constraints | None) -> Found:

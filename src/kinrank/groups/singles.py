@@ -14,6 +14,7 @@ from kinrank.groups.links import Links
 from kinrank.groups.tree import Tree, cut_tree, grow_tree
 from kinrank.kernels.links import nearest_linked
 from kinrank.parallel import ALONE, Out, Runner
+from kinrank.runs.execution import Execution
 from kinrank.types import Longs
 
 ROUNDS = 3  # groups without the single items found so far tell more of them
@@ -37,17 +38,17 @@ def nearest_cosines(links: Links, run: Runner = ALONE) -> Wide:
     return nearest
 
 
-def grow_without_singles(links: Links, level: float, run: Runner) -> tuple[Tree, float]:
+def grow_without_singles(links: Links, level: float, execution: Execution) -> tuple[Tree, float]:
     """The tree of merges without single items, and the cosine below which rows are single."""
-    nearest = nearest_cosines(links, run)
+    nearest = nearest_cosines(links, execution.runner)
     limit = NOBODY
-    tree = grow_tree(links)
+    tree = grow_tree(links, arrays=execution.arrays)
     for _ in range(ROUNDS):
         new = max(limit, _limit(nearest, _strangers(links, cut_tree(tree, level))))
         if not ((nearest < new) & (nearest >= limit)).any():
             break
         limit = new
-        tree = grow_tree(links, single=nearest < limit)
+        tree = grow_tree(links, single=nearest < limit, arrays=execution.arrays)
     return tree, limit
 
 

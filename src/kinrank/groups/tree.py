@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.groups.constraints import Bound, LeafPairs
 from kinrank.groups.links import Links
 from kinrank.kernels.links import add_to_leaves, leaf_links
@@ -55,25 +56,31 @@ def grow_tree(
     links: Links,
     bound: Bound | None = None,
     single: npt.NDArray[np.bool_] | None = None,
+    arrays: Arrays = IN_MEMORY,
 ) -> Tree:
-    """Merge rows, the strongest link first; rows that are ``single`` have no links."""
+    """Merge rows, the strongest link first; rows that are ``single`` have no links.
+
+    arrays : where what is merged lies: a copy of the links, and of the directions
+    """
     n = len(links)
     if single is None:
         single = np.zeros(n, np.bool_)
     if bound is None:
         leaves: Longs = np.arange(n)
         anchors: Longs = np.full(n, -1)
-        centres = links.directions.copy()
+        centres = arrays.empty(links.directions.shape, np.float32)
+        centres[:] = links.directions
         sizes = np.ones(n)
         more = LeafPairs.none(n)
     else:
         leaves = bound.leaves
         anchors = bound.anchors.copy()
-        centres = np.zeros((bound.n_leaves, links.directions.shape[1]), np.float32)
+        centres = arrays.empty((bound.n_leaves, links.directions.shape[1]), np.float32)
+        centres[:] = 0
         add_to_leaves(leaves, links.directions, centres)
         sizes = np.bincount(leaves, minlength=bound.n_leaves).astype(np.float64)
         more = bound.pairs()
-    pairs = links_of_leaves(links.similarities, leaves, len(sizes), single, more)
+    pairs = links_of_leaves(links.similarities, leaves, len(sizes), single, more, arrays)
     children, heights = merge_links(*pairs, sizes, centres, anchors, PARTNERS)
     return Tree(leaves, children, *lifetimes(children, heights, sizes))
 
@@ -84,12 +91,13 @@ def links_of_leaves(
     n_leaves: int,
     single: npt.NDArray[np.bool_],
     more: LeafPairs,
+    arrays: Arrays = IN_MEMORY,
 ) -> tuple[Longs, npt.NDArray[np.int32], Wide, npt.NDArray[np.bool_]]:
     """The links between leaves as ``merge_links`` takes them: ptr, ids, sums, apart."""
     size = similarities.nnz + len(more.ids)
-    ids = np.empty(size, np.int32)
-    sums = np.empty(size, np.float64)
-    apart = np.empty(size, np.bool_)
+    ids = arrays.empty(size, np.int32)
+    sums = arrays.empty(size, np.float64)
+    apart = arrays.empty(size, np.bool_)
     leaf_rows = np.argsort(leaves, kind="stable")
     leaf_ptr = np.searchsorted(leaves[leaf_rows], np.arange(n_leaves + 1))
     ptr = leaf_links(

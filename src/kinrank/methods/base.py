@@ -15,7 +15,9 @@ from kinrank.registry import method_class, methods
 from kinrank.runs.execution import Execution, RankingInputs
 from kinrank.runs.run import Run, as_run
 from kinrank.types import Ranking
-from kinrank.validation import reduce_k
+from kinrank.validation import as_matrix, check_int, reduce_k
+
+_RESULT = 8  # bytes of a number and a distance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +116,13 @@ class Method(Checked):
     ) -> Ranking:
         """As ``rerank``, with conditions that were checked before."""
         self.check_run(run)
-        inputs = RankingInputs(self, queries, gallery, k, row_filter)
+        row_bytes = 0
+        if gallery is None:
+            row_bytes = ranking_bytes(k, len(as_matrix("vectors", queries)))
+        inputs = RankingInputs(self, queries, gallery, k, row_filter, row_bytes)
         with run.execution("rerank", inputs, threads) as execution:
-            return self.rank_if_any(queries, gallery, k, execution, row_filter)
+            ranking = self.rank_if_any(queries, gallery, k, execution, row_filter)
+            return execution.outlasting(ranking)
 
     def check_run(self, run: Run) -> None:
         """Refuse where this method cannot work."""
@@ -156,6 +162,11 @@ class Method(Checked):
     ) -> Ranking:
         """As ``rerank``, of a call whose execution has begun."""
         raise NotImplementedError
+
+
+def ranking_bytes(k: int | None, n: int) -> int:
+    """What the results of a row take where ``n`` rows are ranked among themselves."""
+    return _RESULT * (n - 1 if k is None else min(check_int("k", k, 1), n - 1))
 
 
 def _with_fit() -> str:

@@ -261,18 +261,10 @@ def planned_limit(
     work : the folder of the run; None is a temporary one
     """
     limit = parse_bytes("memory_budget", budget)
-    if inputs.gallery is None:
-        raise InvalidInputError(
-            "`memory_budget` needs queries and a gallery: it cannot rank rows among themselves."
-        )
-    plan = make_plan(
-        inputs.method,
-        as_matrix("queries", inputs.queries),
-        as_matrix("gallery", inputs.gallery),
-        inputs.k,
-        execution,
-        limit,
-    )
+    matrices: tuple[Array, ...] = (as_matrix("queries", inputs.queries),)
+    if inputs.gallery is not None:
+        matrices = (*matrices, as_matrix("gallery", inputs.gallery))
+    plan = make_plan(inputs.method, matrices, inputs.k, execution, limit, inputs.row_bytes)
     progress.tell("plan", plan)
     folder = Path(temporary_folder() if work is None else work).absolute()
     plan.check(next(path for path in (folder, *folder.parents) if path.exists()))

@@ -75,6 +75,7 @@ class RankingInputs:
     """What a ranking follows from, beside where it is computed.
 
     queries, gallery : matrices, as users gave them; gallery : None where the queries are it
+    row_bytes : memory that each row takes beside what stages keep in files
     """
 
     method: RankingMethod
@@ -82,6 +83,7 @@ class RankingInputs:
     gallery: Any
     k: int | None
     row_filter: Filter | None = None
+    row_bytes: int = 0
 
 
 class RankingMethod(Protocol):

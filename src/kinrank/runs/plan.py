@@ -20,6 +20,7 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError, KinrankWarning, shown
+from kinrank.filters import Filter, NotItself
 from kinrank.parallel import MAX_BLOCK, Args, Array, Kernel, Out, Runner
 from kinrank.progress import format_bytes, format_seconds
 from kinrank.runs.execution import Execution, RankingMethod
@@ -129,17 +130,23 @@ def parse_bytes(name: str, value: object) -> int:
 
 def make_plan(
     method: RankingMethod,
-    queries: Array,
-    gallery: Array,
+    matrices: tuple[Array, ...],
     k: int | None,
     execution: Execution,
     budget: int | None,
+    row_bytes: int = 0,
 ) -> Plan:
-    """Run over a sample, and multiply."""
+    """Run over a sample, and multiply.
+
+    matrices : queries and gallery, or rows that are ranked among themselves
+    row_bytes : memory that each row takes beside what stages keep in files
+    """
     parameters: Any = method
     # The sample is ranked as it is: its own directions would be fitted in no time, or not at all.
-    sample = _Sample.run(replace(parameters, whiten=None), queries, gallery, k, execution)
-    n = len(queries) + len(gallery)
+    sample = _Sample.run(replace(parameters, whiten=None), matrices, k, execution)
+    n = sum(map(len, matrices))
+    n_queries = len(matrices[0])
+    gallery = matrices[-1]
     width = gallery.shape[1]
     stored = n * width * np.dtype(execution.vectors).itemsize
     rate = _search_rate(gallery, execution.runner)
@@ -148,7 +155,7 @@ def make_plan(
     if approximate and n > find.FEW:
         stages.append(Stage("cells", 2 * stored, 0.0))  # copies in the order of cells
     by_rows = n / sample.n_rows
-    by_queries = len(queries) / sample.n_queries
+    by_queries = n_queries / sample.n_queries
     for name, seconds in sample.seconds.items():
         times = by_rows
         whole = seconds * by_rows
@@ -159,7 +166,7 @@ def make_plan(
             dense = name == "search" or method.ranking_bytes > 0
             whole = seconds * by_queries * (by_rows if dense else 1.0)
         stages.append(Stage(name, int(sample.bytes[name] * times), whole))
-    least = _least(method, sample, n, width, execution, budget)
+    least = _least(method, sample, n, width, execution, budget) + row_bytes * n
     fitting = 0 if method.whiten is None else _FITTING * width**2
     if isinstance(method.whiten, str):  # learnt from a sample
         fitting += _LEARNING * width
@@ -208,6 +215,29 @@ def _least(
     return int(total + _FILES * (budget or total))
 
 
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """Rows of a sample as a method takes them; gallery : None for rows among themselves."""
+
+    queries: Array
+    gallery: Array | None
+    k: int | None
+    row_filter: Filter | None
+
+    @classmethod
+    def of(cls, queries: Array, rows: Array, k: int | None, are_queries: bool) -> _Ranked:
+        """are_queries : whether the rows are ranked among themselves."""
+        n = len(rows)
+        k = None if k is None else min(check_int("k", k, 1), max(n - are_queries, 1))
+        if are_queries:
+            return cls(rows, None, k, Filter(n, n, (NotItself(n),)))
+        return cls(queries, rows, k, None)
+
+    def by(self, method: RankingMethod, execution: Execution) -> None:
+        """Rank them."""
+        method.ranked(self.queries, self.gallery, self.k, execution, self.row_filter)
+
+
 @dataclass(frozen=True)
 class _Sample(Runner):
     """A runner in memory that notes what its stages take and make.
@@ -225,33 +255,31 @@ class _Sample(Runner):
     def run(
         cls,
         method: RankingMethod,
-        queries: Array,
-        gallery: Array,
+        matrices: tuple[Array, ...],
         k: int | None,
         execution: Execution,
     ) -> _Sample:
         """What a run over some rows took and made, by stage."""
         run = execution.runner
-        sample_queries = _strided(queries, _QUERIES)
-        sample_rows = _regions(gallery, run)
+        rows = _regions(matrices[-1], run)
+        queries = rows if len(matrices) == 1 else _strided(matrices[0], _QUERIES)
         sample = cls(
             run.threads,
             run.block_size,
-            n_rows=len(sample_queries) + len(sample_rows),
-            n_queries=len(sample_queries),
+            n_rows=len(rows) if len(matrices) == 1 else len(queries) + len(rows),
+            n_queries=len(queries),
         )
-        k = None if k is None else min(check_int("k", k, 1), len(sample_rows))
-        few_rows = sample_rows[:_LOADING]
-        few_k = None if k is None else min(k, len(few_rows))
+        few = _Ranked.of(queries, rows[:_LOADING], k, len(matrices) == 1)
+        every = _Ranked.of(queries, rows, k, len(matrices) == 1)
         vectors = execution.vectors
         with warnings.catch_warnings(), progress.gather():
             warnings.simplefilter("ignore", KinrankWarning)
             with progress.listen(progress.Stopwatch()):  # kernels are loaded
                 here = Execution(Runner(run.threads, run.block_size), vectors=vectors)
-                method.ranked(sample_queries, few_rows, few_k, here)
+                few.by(method, here)
             watch = progress.Stopwatch(then=sample.note)
             with progress.listen(watch):
-                method.ranked(sample_queries, sample_rows, k, Execution(sample, vectors=vectors))
+                every.by(method, Execution(sample, vectors=vectors))
         return replace(sample, seconds=watch.seconds)
 
     def note(self, stage: str, done: int, total: int) -> None:

@@ -102,6 +102,23 @@ class Run:
         return self.execution(call, inputs, threads)
 
     @contextmanager
+    def before_the_plan(self, threads: int | None) -> Iterator[Execution]:
+        """An execution here, for what is looked at before a call is planned.
+
+        Under a budget long arrays are in files, which go when the block ends.
+        """
+        execution = Execution(Runner.of(threads, self.block_size))
+        if self.memory_budget is None:
+            yield execution
+            return
+        from kinrank.runs.disk import run_files
+        from kinrank.runs.plan import parse_bytes
+
+        limit = parse_bytes("memory_budget", self.memory_budget)
+        with run_files(None, "before the plan", limit) as files:
+            yield replace(execution, arrays=files)
+
+    @contextmanager
     def execution(self, call: str, inputs: Any, threads: int | None) -> Iterator[Execution]:
         """Where the stages of one call are computed, for as long as the block takes.
 

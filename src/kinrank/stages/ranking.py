@@ -14,7 +14,7 @@ ordered by d where omega leaves it out, then by (old) index.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -65,6 +65,7 @@ class Ranker:
     layout : where rows were before they were put into this order: results and ties go by their
         places there; None if rows are in the order in which they were given
     allowed : which gallery rows may be results; None for all
+    listed_d : d to the rows in the lists of queries; None where it is computed when it is needed
     """
 
     distances: Distances
@@ -76,10 +77,13 @@ class Ranker:
     graph: SparseRows | None
     layout: Layout | None = None
     allowed: Filter | None = None
+    listed_d: Floats | None = None
 
     def rank(self, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of every query, of those that are allowed."""
         blocks = self._few_queries(run)
+        if self._are_many and self.listed_d is None:
+            return self._with_listed_d(blocks).rank(k, run)
         depth = k if self.allowed is None else self.allowed.depth(k)
         columns = self._candidate_columns(depth, run)
         if self.allowed is None:
@@ -99,10 +103,7 @@ class Ranker:
             Out(np.int32, k),
             Out(np.float32, k),
         )
-        return Ranking(
-            self._in_given_order(indices),
-            self._mapped(self._in_given_order(distances)),
-        )
+        return Ranking(self._in_given_order(indices, run), self._in_given_order(distances, run))
 
     def _few_queries(self, run: Runner) -> Runner:
         """The runner with as many queries at a time as keep candidates in the caches."""
@@ -125,8 +126,8 @@ class Ranker:
             Out(np.float32, k),
         )
         return Ranking(
-            self._in_given_order(indices),
-            self._mapped(self._in_given_order(distances)),
+            self._in_given_order(indices, blocks),
+            self._mapped(self._in_given_order(distances, blocks)),
         )
 
     def rank_block(self, block: slice, columns: CandidateColumns | None, ranking: Ranking) -> None:
@@ -174,13 +175,32 @@ class Ranker:
         """(n_queries,) the least d' of any row that shares nothing with the query."""
         return self.divergence.least_background(self.n_queries, self.first)
 
+    @property
+    def _are_many(self) -> bool:
+        """Whether all rows are queries: what is made for each is a stage of its own then."""
+        return self.n_queries == len(self.distances.neighbors)
+
     @cached_property
     def _listed_d(self) -> Floats:
         """(n_queries, K) d to the rows in the lists of the queries."""
+        if self.listed_d is not None:
+            return self.listed_d
         lists = self.distances.query_lists
-        scale = np.maximum(lists.farthest, np.finfo(np.float32).tiny)[: self.n_queries, None]
-        d = np.minimum(lists.distances[: self.n_queries], scale) / scale
-        return self._root(d.astype(np.float32, copy=False))
+        d = np.empty((self.n_queries, lists.k), np.float32)
+        _listed_rows(0, self.n_queries, lists.distances, lists.farthest, self._takes_root, d)
+        return d
+
+    def _with_listed_d(self, run: Runner) -> Ranker:
+        """The same with d to listed rows computed, which may be in files."""
+        lists = self.distances.query_lists
+        args = (lists.distances, lists.farthest, self._takes_root)
+        out = Out(np.float32, lists.k)
+        return replace(self, listed_d=run.fill("ranking", _listed_rows, args, self.n_queries, out))
+
+    @property
+    def _takes_root(self) -> bool:
+        """Whether d is the root of a squared distance."""
+        return self.fusion == "euclidean"
 
     def _candidate_columns(self, k: int, run: Runner) -> CandidateColumns | None:
         """F' by columns, for rankings of ``k``; None where shortest paths give d'."""
@@ -198,9 +218,12 @@ class Ranker:
             return False
         return self.divergence.has_long_columns(self.n_queries, k, self.first)
 
-    def _in_given_order(self, rows: Any) -> Any:
+    def _in_given_order(self, rows: Any, run: Runner) -> Any:
         """Results of all queries, (n_queries, k), in the order in which the queries were given."""
         position = self._layout.position[: self.n_queries]
+        if self._are_many:
+            out = Out(rows.dtype, rows.shape[1])
+            return run.fill("ranking", _rows_at, (position, rows), len(rows), out)
         if rows.shape[1] < _WIDE or not rows.flags.writeable:  # files of a run stay as they are
             return rows[position]
         move_rows(rows, position)
@@ -269,7 +292,7 @@ class Ranker:
         lists = distances.query_lists
         return Fusion(
             omega=np.float32(self.omega),
-            root=self.fusion == "euclidean",
+            root=self._takes_root,
             vectors=for_kernels(distances.vectors),
             order=self._layout.order,
             farthest=lists.farthest,
@@ -341,7 +364,7 @@ class Ranker:
                     self.distances.neighbors.farthest[some_queries],
                     self._divergence_to_all(some_queries, block_start, candidates),
                     np.float32(self.omega),
-                    self.fusion == "euclidean",
+                    self._takes_root,
                     self._layout.order[self.first :] - np.int32(self.first),
                     ranking.indices,
                     ranking.distances,
@@ -465,7 +488,7 @@ class Ranker:
 
     def _root(self, scaled_squared: Floats) -> Floats:
         """d from squared distances over the query's largest."""
-        return np.sqrt(scaled_squared) if self.fusion == "euclidean" else scaled_squared
+        return np.sqrt(scaled_squared) if self._takes_root else scaled_squared
 
     def _fuse(self, divergence: Floats, distance: Floats) -> Floats:
         """d* = (1 - omega) d' + omega d from d' and d, arrays of one shape, float32."""
@@ -482,9 +505,18 @@ class _AllowedRanking:
 
     def rank_dropping(self, k: int, depth: int) -> tuple[Ranking, Longs]:
         """See ``FilteredSearch``."""
-        assert self.ranker.allowed is not None
+        allowed = self.ranker.allowed
+        assert allowed is not None
         deep = self.ranker.rank_every(depth, self.columns, self.blocks)
-        ranking = self.ranker.allowed.drop_others(deep, k)
+        indices, distances = self.blocks.fill(
+            "ranking",
+            _drop_rows,
+            (allowed, deep.indices, deep.distances),
+            len(deep),
+            Out(np.int32, k),
+            Out(np.float32, k),
+        )
+        ranking = Ranking(indices, distances)
         return ranking, short_lists(ranking)
 
     def rank_allowed(self, queries: Longs, k: int) -> Ranking:
@@ -521,3 +553,36 @@ def rank_sharing_rows(
 ) -> None:
     """``Ranker.rank_sharing_block`` of queries [low, high)."""
     ranker.rank_sharing_block(slice(low, high), columns, Ranking(indices, distances))
+
+
+def _listed_rows(
+    low: int, high: int, squared: Floats, farthest: Floats, root: bool, out: Floats
+) -> None:
+    """d to the rows in the lists of rows [low, high).
+
+    squared, farthest : of ``Neighbors``; root : whether d is the root of a squared distance
+    """
+    scale = np.maximum(farthest[low:high], np.finfo(np.float32).tiny)[:, None]
+    d = (np.minimum(squared[low:high], scale) / scale).astype(np.float32, copy=False)
+    out[low:high] = np.sqrt(d) if root else d
+
+
+def _rows_at(low: int, high: int, position: Ints, rows: Any, out: Any) -> None:
+    """Row i of the output is row position[i] of ``rows``, for i in [low, high)."""
+    out[low:high] = rows[position[low:high]]
+
+
+def _drop_rows(
+    low: int,
+    high: int,
+    allowed: Filter,
+    deep_indices: Ints,
+    deep: Floats,
+    indices: Ints,
+    distances: Floats,
+) -> None:
+    """``Filter.drop_into`` of the rankings of queries [low, high)."""
+    block = slice(low, high)
+    allowed.drop_into(
+        deep_indices[block], deep[block], np.arange(low, high), indices[block], distances[block]
+    )

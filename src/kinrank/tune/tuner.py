@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from kinrank import progress
+from kinrank.arrays import Arrays
 from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.index.auto_parameters import UNSURE
@@ -20,6 +22,7 @@ from kinrank.methods.common import measures_angles
 from kinrank.parallel import Runner
 from kinrank.projection.kinds import projection_for
 from kinrank.registry import make_method
+from kinrank.runs.execution import Execution
 from kinrank.tune.diagnosis import (
     WILL_HELP,
     WILL_NOT_HELP,
@@ -35,6 +38,7 @@ from kinrank.types import Floats
 from kinrank.validation import as_matrix, as_vectors, check_float, check_int, same_width
 
 LEAST_ROWS = 64  # with fewer there is nothing to learn from
+BUDGET = 10.0
 ASKED = 50  # rows for each unit of the budget, whose neighbours are looked at
 UNKNOWN = Diagnosis(
     cluster_sizes=(0, 0, 0),
@@ -50,24 +54,24 @@ UNKNOWN = Diagnosis(
 def run_tuning(
     queries: Any,
     gallery: Any,
-    method: str,
-    budget: float,
-    seed: int,
-    run: Runner,
-    fixed: dict[str, Any],
+    execution: Execution,
+    method: str = "cas",
+    budget: float = BUDGET,
+    seed: int = 0,
+    fixed: Mapping[str, Any] = MappingProxyType({}),
 ) -> Tuning:
-    """See ``kinrank.tune``."""
+    """See ``kinrank.tune``; execution : where long arrays lie, and how many threads work."""
     begun = time.perf_counter()
     prepare("tune")
     check_tunable(method)
     n_asked = max(1, round(ASKED * check_float("budget", budget, 0, low_open=True)))
     random = np.random.default_rng(check_int("seed", seed, 0))
-    vectors = _vectors(queries, gallery, make_method(method, **fixed))
+    vectors = _vectors(queries, gallery, make_method(method, **fixed), execution.arrays)
     n = len(vectors)
     n_queries = 0 if queries is None else len(as_matrix("queries", queries))
     tuning = Tuning(
         method=method,
-        params=fixed,
+        params=dict(fixed),
         reasons={},
         gain=0.0,
         diagnosis=UNKNOWN,
@@ -79,7 +83,9 @@ def run_tuning(
     if n < LEAST_ROWS:
         _warn(f"There are only {n} rows, too few to choose parameters from: the defaults are used.")
         return tuning
-    tuning = _tuned(replace(tuning, n_sampled=min(n_asked, n)), vectors, n_queries, random, run)
+    tuning = _tuned(
+        replace(tuning, n_sampled=min(n_asked, n)), vectors, n_queries, random, execution.runner
+    )
     diagnosis = tuning.diagnosis
     if diagnosis.verdict == WILL_NOT_HELP:
         _warn(f"Re-ranking is not expected to help here. {diagnosis.reason}")
@@ -112,10 +118,11 @@ def _tuned(
     )
 
 
-def _vectors(queries: Any, gallery: Any, method: Method) -> Floats:
+def _vectors(queries: Any, gallery: Any, method: Method, arrays: Arrays) -> Floats:
     named = ([] if queries is None else [("queries", queries)]) + [("gallery", gallery)]
     onto = projection_for(method.whiten, same_width(*named)[-1:])
-    vectors = as_vectors(*named, cosine=measures_angles(method), onto=onto)
+    cosine = measures_angles(method)
+    vectors = as_vectors(*named, cosine=cosine, empty=arrays.empty, onto=onto)
     if vectors.shape[1] < 2:
         raise InvalidInputError(
             "`gallery` must have at least 2 columns, so that features can be split, got 1."
