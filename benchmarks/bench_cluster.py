@@ -217,7 +217,8 @@ def paper(sizes=(10**8, 10**9)):
         hours = [(search + others) / cores + max(alone, wire) for cores in (64, 1024)]
         print(
             f"| {size:,} | {search:,.0f} | {others:,.0f} | {alone:,.1f} | "
-            f"{size * 512 / 1e9:,.0f} | {moved / 1e12:,.1f} | {wire:,.1f} | {hours[0]:,.0f} | {hours[1]:,.1f} |"
+            f"{size * 512 / 1e9:,.0f} | {moved / 1e12:,.1f} | {wire:,.1f} | "
+            f"{hours[0]:,.0f} | {hours[1]:,.1f} |"
         )
 
 

@@ -1,35 +1,22 @@
 """An order of the rows in which neighbours are near each other, so that stages find them in caches.
 
-Rows are joined in groups by how strongly they draw each other, and groups follow one another.
+Rows are joined in groups by how strongly they draw each other, and groups follow one another
+(``stages/layout.py`` calls these in turn).
 Lists have the nearest rows of each row: (n, K) int32, nearest first, -1 for none.
 
-Functions under ``kernel`` are called from Python, those under ``helper`` and ``inner`` by kernels
+``ptr, ids, pull``, ``groups`` in short : a symmetric sparse matrix: group g draws
+    ids[ptr[g]:ptr[g + 1]], and is drawn by them, with ``pull``; (groups + 1,) int64, int32, float32
+``starts, rows`` : group g has rows[starts[g]:starts[g + 1]]; (groups + 1,) int64, (n,) int32
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``inner`` by kernels
 (``kernels/jit.py``).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
-from kinrank.kernels.jit import helper, inner, kernel
-
-
-class Groups(NamedTuple):
-    """Rows in groups, and how strongly these draw each other.
-
-    ptr, ids, pull : a symmetric sparse matrix: group g draws ids[ptr[g]:ptr[g + 1]], and is drawn
-        by them, with ``pull``; nothing draws itself
-    starts, rows : group g has rows[starts[g]:starts[g + 1]]
-    """
-
-    ptr: npt.NDArray[np.int64]
-    ids: npt.NDArray[np.int32]
-    pull: npt.NDArray[np.float32]
-    starts: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
+from kinrank.kernels.jit import filling, inner, kernel
 
 
 @kernel
@@ -62,15 +49,14 @@ def rows_around(starts, lists, k, in_ptr, in_ids, most_rows):
     return reached[:size]
 
 
-@helper
-def single_rows(lists, k):
-    """A group of every row: it and the first ``k`` of its list draw each other, the nearest most.
+@filling
+def count_drawn(lists, k, ptr):
+    """How many rows each row draws when it and the first ``k`` of its list draw each other.
 
-    Rows that list each other are there twice, which ``joined`` sums. The pull is a whole number, so
-    that sums are exact and two groups always agree about it. Returns ``Groups``.
+    Rows that list each other count twice.
+    ptr : (n + 1,) int64 zeros; set to where the rows that a row draws begin
     """
     n = lists.shape[0]
-    ptr = np.zeros(n + 1, np.int64)
     for row in range(n):
         for t in range(k):
             other = lists[row, t]
@@ -79,10 +65,18 @@ def single_rows(lists, k):
                 ptr[other + 1] += 1
     for row in range(n):
         ptr[row + 1] += ptr[row]
-    next_slot = ptr.copy()
-    ids = np.empty(ptr[n], np.int32)
-    pull = np.empty(ptr[n], np.float32)
-    for row in range(n):
+
+
+@filling
+def put_drawn(lists, k, next_slot, ids, pull):
+    """The rows that each row draws, with their pull; the nearest draw most.
+
+    Rows that list each other are there twice, which ``join_pairs`` sums. The pull is a whole
+    number, so that sums are exact and two groups always agree about it.
+    next_slot : (n + 1,) int64, where each row's begin, of ``count_drawn``; it moves on
+    ids, pull : the output
+    """
+    for row in range(lists.shape[0]):
         for t in range(k):
             other = lists[row, t]
             if other >= 0 and other != row:
@@ -92,14 +86,13 @@ def single_rows(lists, k):
                 pull[next_slot[other]] = k - t
                 next_slot[row] += 1
                 next_slot[other] += 1
-    return Groups(ptr, ids, pull, np.arange(n + 1), np.arange(n).astype(np.int32))
 
 
 @inner
 def strongest(group, ptr, ids, pull, is_free):
     """The free group that draws ``group`` most, of equal ones the first; -1 if none is free.
 
-    ptr, ids, pull : of ``Groups``; is_free : (groups,) bool, which may be taken
+    is_free : (groups,) bool, which may be taken
     """
     best = np.int32(-1)
     most = np.float32(0)
@@ -111,19 +104,15 @@ def strongest(group, ptr, ids, pull, is_free):
     return best
 
 
-@helper
-def pairs(groups):
+@filling
+def find_pairs(ptr, ids, pull, is_free, mates):
     """Groups in pairs: of all pairs the one that draws most, then the next.
 
     From a group to the one that draws it most, and on from there: the pull grows on the way, until
     two draw each other most.
-    Returns for each group the other of its pair, or itself; (groups,) int32.
+    is_free : (groups,) bool, True; none is at the end
+    mates : (groups,) int32, each group itself; set to the other of its pair, where it has one
     """
-    ptr = groups.ptr
-    ids = groups.ids
-    pull = groups.pull
-    mates = np.arange(ptr.shape[0] - 1).astype(np.int32)
-    is_free = np.ones(mates.shape[0], np.bool_)
     for start in range(mates.shape[0]):
         while is_free[start]:
             group = np.int32(start)
@@ -139,37 +128,41 @@ def pairs(groups):
                 is_free[other] = False
                 mates[group] = other
                 mates[other] = group
-    return mates
 
 
-@helper
-def joined(groups, mates):
-    """Every pair as one group, in the order of the first of both; mates : of ``pairs``.
+@filling
+def join_pairs(
+    ptr,
+    ids,
+    pull,
+    starts,
+    rows,
+    mates,
+    joined_group,
+    entry_of,
+    out_ptr,
+    out_ids,
+    out_pull,
+    out_starts,
+    out_rows,
+):
+    """Every pair as one group, in the order of the first of both.
 
-    Returns ``Groups``.
+    mates : of ``find_pairs``; joined_group : (groups,) int32, the new number of each group
+    entry_of : (new groups,) int64, -1: scratch, where each other group is in the row under way
+    out_... : the groups joined, of the new size; ids and pull as long as before
+    Returns how many of ``out_ids`` there are.
     """
-    ptr, ids, pull, starts, rows = groups
-    count = np.int64(0)
-    joined_group = np.empty(mates.shape[0], np.int32)
-    for group in range(mates.shape[0]):
-        if mates[group] >= group:
-            joined_group[group] = count
-            joined_group[mates[group]] = count
-            count += 1
-    out_ptr = np.zeros(count + 1, np.int64)
-    out_starts = np.zeros(count + 1, np.int64)
-    out_ids = np.empty_like(ids)
-    out_pull = np.empty_like(pull)
-    out_rows = np.empty_like(rows)
-    entry_of = np.full(count, -1)  # where each other group is in the row under way
-    size = 0
-    n_rows = 0
+    size = np.int64(0)
+    n_rows = np.int64(0)
+    out_ptr[0] = 0
+    out_starts[0] = 0
     for first_old in range(mates.shape[0]):
         if mates[first_old] < first_old:
             continue
         group = joined_group[first_old]
         row_begin = size
-        for old_group in (first_old, np.int64(mates[first_old])):
+        for old_group in (np.int64(first_old), np.int64(mates[first_old])):
             for e in range(ptr[old_group], ptr[old_group + 1]):
                 other = joined_group[ids[e]]
                 if other == group:
@@ -187,29 +180,21 @@ def joined(groups, mates):
                 break
         out_ptr[group + 1] = size
         out_starts[group + 1] = n_rows
-    return Groups(out_ptr, out_ids[:size].copy(), out_pull[:size].copy(), out_starts, out_rows)
+    return size
 
 
-@kernel
-def near_order(lists, k, times):
-    """All rows in an order in which the first ``k`` of each list are near it; (n,) int32.
+@filling
+def follow_groups(ptr, ids, pull, starts, rows, is_free, path, order):
+    """The rows of all groups, each group behind one that draws it.
 
-    Rows are joined in pairs, these in pairs again, ``times`` in all. Then groups follow each other:
-    behind each comes the one that draws it most of those that are left; where none does, the way
+    Behind each comes the one that draws it most of those that are left; where none does, the way
     goes back to the group before.
+    is_free : (groups,) bool, True; none is at the end; path : (groups,) int32 scratch
+    order : (n,) int32, the output
     """
-    groups = single_rows(lists, k)
-    groups = joined(groups, np.arange(lists.shape[0]).astype(np.int32))
-    for _ in range(times):
-        groups = joined(groups, pairs(groups))
-    ptr, ids, pull, starts, rows = groups
-    count = ptr.shape[0] - 1
-    order = np.empty_like(rows)
-    path = np.empty(count, np.int32)
-    is_free = np.ones(count, np.bool_)
-    n_ordered = 0
-    for start in range(count):
-        path_length = 0
+    n_ordered = np.int64(0)
+    for start in range(path.shape[0]):
+        path_length = np.int64(0)
         group = np.int32(start) if is_free[start] else np.int32(-1)
         while group >= 0 or path_length > 0:
             if group >= 0:
@@ -222,4 +207,3 @@ def near_order(lists, k, times):
             group = strongest(path[path_length - 1], ptr, ids, pull, is_free)
             if group < 0:
                 path_length -= 1
-    return order
