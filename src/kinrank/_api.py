@@ -259,7 +259,7 @@ def group(
             warnings.simplefilter("ignore", KinrankWarning)
             with run.before_the_plan(threads) as execution:
                 tuning = run_tuning(None, rows, execution)
-            method = CASMethod(**tuning.params)
+            method = CASMethod(**tuning.options)
     return group_rows(
         rows,
         names,

@@ -77,7 +77,7 @@ class CAS(CASMethod):
 
         ``CAS.auto(gallery).fit(gallery)`` is an index of it.
         """
-        return cls(**tune(queries, gallery, "cas", **options).params)
+        return cls(**tune(queries, gallery, "cas", **options).options)
 
     def fit(
         self,
@@ -118,7 +118,7 @@ class CAS(CASMethod):
         if params is not None:
             check_choice("params", params, ("auto",))
             tuning = tune(None, gallery, "cas", threads=threads, **self._not_default())
-            method = CAS(**tuning.params)
+            method = CAS(**tuning.options)
             chosen = tuning.chosen
         index = Index.fit(
             method, gallery, ids, context, attributes=attributes, threads=threads, run=run

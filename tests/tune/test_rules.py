@@ -1,12 +1,15 @@
 """Rules: the fact that decides, what it decides, and the reason that is given."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 import kinrank
 from kinrank.parallel import Runner
-from kinrank.tune import agreement, rules
-from kinrank.tune.agreement import UnderMap, learning_rows, look_under_map
+from kinrank.tune import agreement, lists, rules
+from kinrank.tune.agreement import UnderMap, look_under_map
+from kinrank.tune.lists import Lists
 from kinrank.tune.look import Look
 from kinrank.tune.rules import (
     SIZES,
@@ -19,7 +22,7 @@ from kinrank.tune.rules import (
     two_of_a_kind,
 )
 from kinrank.tune.views import Evidence
-from row_data import unit
+from row_data import hidden, unit
 
 RUN = Runner(1)
 
@@ -44,14 +47,6 @@ def said(agreed=0.05):
     )
 
 
-def hidden(n_groups=80, size=12, seed=0):
-    """Groups in weak directions, below strong ones that say nothing: a map shows them."""
-    random = np.random.default_rng(seed)
-    centres = np.repeat(random.normal(size=(n_groups, 24)), size, axis=0)
-    rows = np.hstack([centres, 1.2 * random.normal(size=(len(centres), 24))])
-    return unit(rows + 0.2 * random.normal(size=rows.shape)).astype(np.float32)
-
-
 def clear(n_groups=80, size=12, seed=0):
     """Groups that need no map."""
     random = np.random.default_rng(seed)
@@ -65,12 +60,14 @@ COUPLES = {"mutual": {1: 0.9, 3: 0.3, 10: 0.3}}
 LARGE = {"together": {10: 0.4, 40: 0.4}}
 SMALL = {"mutual": {1: 0.6, 3: 0.9, 10: 0.3}}
 HUBS = {"hubness": 2.0}
+NOTHING = UnderMap()
 
 
 def under_map(gallery, queries=None):
     asked = gallery[:0] if queries is None else queries
     vectors = np.vstack([asked, gallery]).astype(np.float32)
-    return look_under_map(vectors, len(asked), np.random.default_rng(0), RUN)
+    learnt = kinrank.Projection.fit(gallery, kind="views")
+    return look_under_map(Lists(vectors, RUN), len(asked), learnt, np.random.default_rng(0))
 
 
 def test_a_map_makes_neighbours_agree_where_it_finds_groups():
@@ -102,24 +99,18 @@ def test_queries_of_another_kind_are_confirmed_less():
     assert under_map(gallery, strange[:10]).confirmed == 1
 
 
-def test_a_large_collection_is_not_projected_to_be_looked_at(monkeypatch):
-    monkeypatch.setattr(agreement, "PROJECTED", 500)
-    found = under_map(hidden())
-    assert found.gain > rules.GAIN
-    assert (found.lasting, found.confirmed) == (0, 1)
-
-
-def test_of_many_rows_some_are_learnt_from_each_with_its_nearest(monkeypatch):
-    rows = clear()
-    monkeypatch.setattr(agreement, "MOST", 100)
-    monkeypatch.setattr(agreement, "DRAWN", 5)
-    learnt = learning_rows(rows, np.random.default_rng(0), RUN)
-    groups = np.unique(learnt // 12)
-    assert len(learnt) <= 100
-    assert len(groups) < 40  # at random they would be all
-    assert all(
-        np.isin(np.arange(12 * group, 12 * group + 12), learnt).sum() > 0 for group in groups
-    )
+def test_of_a_large_collection_some_rows_are_looked_at_under_the_map(monkeypatch):
+    random = np.random.default_rng(1)
+    gallery = hidden()
+    queries = gallery[random.choice(len(gallery), 60)]
+    queries = unit(queries + 0.1 * random.normal(size=queries.shape))
+    monkeypatch.setattr(agreement, "COMPARED", len(gallery))
+    whole = under_map(gallery, queries)
+    monkeypatch.setattr(lists, "WHOLE", 500)
+    monkeypatch.setattr(lists, "PIECE", 300)
+    monkeypatch.setattr(agreement, "ASKED", len(gallery) + 60)  # all, a piece at a time
+    pieces = under_map(gallery, queries)
+    assert asdict(pieces) == pytest.approx(asdict(whole))
 
 
 @pytest.mark.parametrize(
@@ -183,9 +174,15 @@ def test_sizes_of_groups_of_hundreds(changes):
     ],
 )
 def test_paths(changes, paths, words):
-    found, reason = choose_paths(seen(**changes))
+    found, reason = choose_paths(seen(**changes), NOTHING)
     assert found is paths
     assert words in reason
+
+
+def test_queries_of_another_kind_follow_no_paths():
+    found, reason = choose_paths(seen(**SURFACES), UnderMap(confirmed=0.8))
+    assert not found
+    assert "queries are of another kind" in reason
 
 
 @pytest.mark.parametrize(
@@ -211,15 +208,13 @@ def test_couples():
     assert not two_of_a_kind(seen(**SMALL))
 
 
-def chosen(method="cas", fixed=None, rows=None, agreed=0.05, **changes):
-    vectors = clear() if rows is None else rows
-    random = np.random.default_rng(0)
-    return choose(method, fixed or {}, seen(**changes), said(agreed), vectors, 0, random, RUN)
+def chosen(method="cas", fixed=None, mapped=NOTHING, agreed=0.05, **changes):
+    return choose(method, fixed or {}, seen(**changes), mapped, said(agreed), clear())
 
 
 def test_cas_in_full():
     assert chosen(**SURFACES).params == {"whiten": None, "k1": 20, "geodesic": True}
-    learnt = chosen(rows=hidden())
+    learnt = chosen(mapped=UnderMap(gain=1.5))
     assert learnt.params == {
         "whiten": "views",
         "k1": 40,

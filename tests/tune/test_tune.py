@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import kinrank
-from kinrank.tune import look, views
+from kinrank.projection import kinds
+from kinrank.tune import lists, look, views
 from kinrank.tune.rules import SIZES
-from row_data import blobs
+from row_data import blobs, hidden
 
 ROWS = blobs()
 QUERIES, GALLERY = ROWS[:30], ROWS[30:]
@@ -104,8 +105,35 @@ def test_few_rows_keep_the_defaults():
     assert "too few rows" in str(tuning)
 
 
+def test_a_map_is_learnt_once(monkeypatch):
+    rows = hidden()
+    learnt = kinrank.Projection.fit(rows[40:], kind="views")
+    calls = []
+    learn = kinds._learn
+    monkeypatch.setattr(kinds, "_learn", lambda *args: calls.append(1) or learn(*args))
+    tuning = kinrank.tune(rows[:40], rows[40:])
+    assert tuning.params["whiten"] == "views"
+    assert tuning.make().whiten is tuning.projection
+    assert tuning.projection.digest == learnt.digest
+    assert "projection" not in tuning.to_dict()
+    ranking = kinrank.rerank(rows[:40], rows[40:], k=20, params="auto")
+    index = kinrank.CAS().fit(rows[40:], params="auto")
+    assert index.projection.digest == learnt.digest
+    assert len(calls) == 3
+    twin = kinrank.rerank(rows[:40], rows[40:], k=20, **tuning.params)
+    np.testing.assert_array_equal(ranking.indices, twin.indices)
+    np.testing.assert_array_equal(ranking.distances, twin.distances)
+
+
+def test_a_map_that_is_asked_for_is_learnt_once():
+    tuning = kinrank.tune(None, hidden(), whiten="pairs")
+    assert tuning.params["whiten"] == "pairs"
+    assert tuning.make().whiten.kind == "pairs"
+
+
 def test_large_collections_are_sampled(monkeypatch):
-    monkeypatch.setattr(look, "WHOLE", 500)
+    monkeypatch.setattr(lists, "WHOLE", 500)
+    monkeypatch.setattr(look, "SAMPLE", 500)
     monkeypatch.setattr(views, "MOST_ROWS", 500)
     rows = blobs(200, 12, noise=0.4)
     tuning = kinrank.tune(rows[:100], rows[100:], budget=2)

@@ -120,7 +120,7 @@ def rerank(
         if chosen_by is not None and conditions["groups"] is None:  # each group has its own
             tuning = kinrank.tune(queries, searched, method, threads=asked["threads"], **params)
             chosen = tuning.make()
-            params = tuning.params
+            params = tuning.options
             chosen_by = None
             reasons = {"chosen": dict(tuning.reasons)}
         ranking = kinrank.rerank(

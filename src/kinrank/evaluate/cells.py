@@ -152,7 +152,7 @@ def _ranked(
     if spec.auto:
         tuning = tune(queries, gallery, spec.name, threads=threads, **spec.params)
         chosen = {"chosen": tuning.call, **tuning.chosen.sentences()}
-        spec = replace(spec, params=tuning.params)
+        spec = replace(spec, params=tuning.options)
     return spec.build().rerank(queries, gallery, k, threads=threads), chosen
 
 

@@ -36,7 +36,9 @@ def unit_around(rows: Floats, mean: Wide) -> Floats:
     out = np.empty(rows.shape, np.float32)
     for low in range(0, len(rows), _AT_A_TIME):
         part = slice(low, low + _AT_A_TIME)
-        out[part] = unit(rows[part].astype(np.float64) - mean)
+        around = rows[part] - mean
+        norms = np.sqrt(np.einsum("ij,ij->i", around, around))[:, None]
+        np.divide(around, np.where(norms > 0, norms, 1), out=out[part], casting="same_kind")
     return out
 
 

@@ -29,6 +29,7 @@ CLEARER = 1.15  # how much farther the tenth neighbour stands out where half-whi
 SEEN = 1000  # rows that this is seen from
 CERTAIN = 1.6  # times the doubt about partners in rows without kinds
 COMPARED = 1500  # rows without kinds
+BEST_AMONG = 16  # neighbours of these, where the best partner of a row is looked for
 COUPLED = 1.8  # times the second spacing that the first one is where rows come in twos
 STEPS_SEEN = 500  # rows whose spacings are looked at
 _TENTH = 10
@@ -71,7 +72,7 @@ def certainty(space: Coordinates, pairs: Pairs, run: Runner) -> float:
     random = np.random.default_rng(0)
     count = min(len(space.rows), COMPARED)
     drawn = random.normal(size=(count, len(space.variances))) * np.sqrt(space.variances)
-    kindless = found_pairs(np.asarray(unit(drawn), np.float32), run)
+    kindless = found_pairs(np.asarray(unit(drawn), np.float32), run, BEST_AMONG)
     return doubt(kindless, count) / max(doubt(pairs, len(space.rows)), 1e-9)
 
 

@@ -28,7 +28,8 @@ from kinrank.validation import Matrices, check_float
 Kind: TypeAlias = str | float
 Whiten: TypeAlias = str | float | Projection | None
 
-LEARNT = ("pairs", "views")
+VIEWS = "views"
+LEARNT = ("pairs", VIEWS)
 HALF = 0.25  # the power of half-whitening
 FEWEST_ROWS = 800  # with fewer, maps lose more often than they gain
 FEWEST_LABELLED = 8
@@ -159,7 +160,7 @@ def _learn(matrices: Matrices, kind: str, labels: Longs | None, run: Runner) -> 
     if not len(matrix):
         raise NothingToLearnError("No direction tells kinds apart: partners differ as others do.")
     learnt_from = f"{len(pairs):,} pairs that {source} {among}"
-    if kind == "views":
+    if kind == VIEWS:
         half = scaled(space.variances, space.directions, HALF)
         reason = f"Half-whitened, and learnt from {learnt_from}, side by side."
         return _projection(mean, [half, matrix], kind, reason)

@@ -81,21 +81,18 @@ def learnt_matrix(space: Coordinates, pairs: Pairs, run: Runner) -> Wide:
 def within_covariance(rows: Floats, pairs: Pairs, run: Runner) -> tuple[Wide, float]:
     """W, and the mean square of what chance adds to it.
 
-    sum w (y_i - y_j)(y_i - y_j)' over pairs is Y' (D - M) Y, M the symmetric matrix of the weights
-    and D the diagonal of its sums.
+    sum w (y_i - y_j)(y_i - y_j)' over pairs is Q + Q', Q = Y' (D / 2 - M) Y, M the matrix that has
+    the weight of each pair once and D the diagonal of the sums of its rows and columns.
     """
     n = len(rows)
-    first = np.concatenate([pairs.first, pairs.second])
-    second = np.concatenate([pairs.second, pairs.first])
     share = pairs.weight / pairs.weight.sum()
-    doubled = np.concatenate([share, share])
-    weights = SparseRows.of_entries(first, second, doubled.astype(np.float32), n)
+    weights = SparseRows.of_entries(pairs.first, pairs.second, share.astype(np.float32), n)
     out = Out(np.float32, rows.shape[1])
     sums = run.fill("projection", sparse_dense_rows, (*weights.csr, rows), n, out)
-    degrees = np.bincount(weights.owners, weights.values, n).astype(np.float32)
-    apart = rows * degrees[:, None] - sums
-    covariance = (rows.T @ apart).astype(np.float64) / 2
-    covariance = (covariance + covariance.T) / 2
+    degrees = np.bincount(pairs.first, share, n) + np.bincount(pairs.second, share, n)
+    apart = rows * (degrees / 2).astype(np.float32)[:, None] - sums
+    one_sided = (rows.T @ apart).astype(np.float64)
+    covariance = (one_sided + one_sided.T) / 2
     # The mean of |e|^4 from some of the pairs: it only says how much W is shrunk.
     some = slice(None, None, max(1, len(pairs) // _PAIRS_SEEN))
     differences = rows[pairs.first[some]] - rows[pairs.second[some]]

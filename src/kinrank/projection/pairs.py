@@ -40,20 +40,20 @@ class Pairs:
         return len(self.first)
 
 
-def found_pairs(rows: Floats, run: Runner) -> Pairs:
+def found_pairs(rows: Floats, run: Runner, near: int = NEAR) -> Pairs:
     """The pairs that CAS puts together among unit rows, w = (1 - d')^SHARPNESS.
 
-    d' is asked for the pairs of which one is among the NEAR nearest of the other.
+    near : d' is asked for the pairs of which one is among so many nearest of the other
     """
     n = len(rows)
     sizes: dict[str, Any] = {name: min(size, n) for name, size in _SIZES.items()}
-    neighbors = exact_neighbors(rows, min(max(NEAR, WALK_K), n), run)
+    neighbors = exact_neighbors(rows, min(max(near, WALK_K), n), run)
     distances, layout = lay_out(
         VectorDistances.of(neighbors, neighbors, rows), K1 + 1, n_queries=n, run=run
     )
     stages = encode(StageParameters(**sizes, **_STAGES), distances, layout, run)
     divergence = Divergence.of(stages.encoding, "js", run)
-    graph = divergence.graph(distances.neighbors.indices, min(NEAR, n), run)
+    graph = divergence.graph(distances.neighbors.indices, min(near, n), run)
     first = layout.order[graph.owners].astype(np.int64)
     second = layout.order[graph.indices].astype(np.int64)
     similarity = 1 - graph.values.astype(np.float64)

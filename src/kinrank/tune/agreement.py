@@ -7,25 +7,21 @@ and more of them are mutual. Where vectors have no direction to spare, they agre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kinrank.parallel import Runner
 from kinrank.projection.projection import Projection
-from kinrank.search.exact import exact_neighbors, exact_search
-from kinrank.tune.look import FAR, NEAR, share_together
-from kinrank.types import Floats, Ints, Longs
+from kinrank.tune.lists import LONGEST, Integers, Lists, compare_lists, share_together
+from kinrank.tune.look import FAR, NEAR
+from kinrank.types import Ints
 
-MOST = 2000  # rows up to which all are learnt from
-DRAWN = 200  # of more, and with each of them its
-AROUND = 2 * NEAR  # nearest
+GAIN = 1.25  # times as often as without a map neighbours agree, where it is worth having
 SHORT_RANKS = (NEAR // 2, NEAR, 2 * NEAR)  # at which neighbours are compared, with and without
-VAST = 100  # rank at which neighbours of very large groups still agree
-WHOLE = 5000  # rows up to which all lists are looked at under the map
-LISTED = 2000  # of more
+VAST = LONGEST  # rank at which neighbours of very large groups still agree
+ASKED = 1000  # rows of a large collection whose neighbours are compared
 LEAST_QUERIES = 40  # with fewer, what they find says too little
-PROJECTED = 20_000  # rows; more are not projected to be looked at
+COMPARED = 500  # queries, and rows of the gallery, whose lists are compared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,68 +42,64 @@ class UnderMap:
 
 
 def look_under_map(
-    vectors: Floats, n_queries: int, random: np.random.Generator, run: Runner
+    lists: Lists, n_queries: int, learnt: Projection, random: np.random.Generator
 ) -> UnderMap:
-    """Learn a map from the gallery and compare neighbours under it with those without.
+    """Compare neighbours under a map with those without; more where it is worth having.
 
-    vectors : (n, d), queries first
+    lists : of [queries; gallery] as they are
+    learnt : from the gallery
     """
-    queries = vectors[:n_queries]
-    gallery = vectors[n_queries:]
-    if len(gallery) <= max(VAST, *SHORT_RANKS):
+    if learnt.kind == "identity" or len(lists) - n_queries <= VAST:
         return UnderMap()
-    rows = gallery[learning_rows(gallery, random, run)]
-    learnt = Projection.fit(rows, kind="views", threads=run.threads)
-    before = agreement(rows, run)
-    after = agreement(learnt.transform(rows), run)
-    gain = after / before if before > 0 else 1.0
-    if learnt.kind == "identity" or len(gallery) > PROJECTED:
+    asked = np.arange(len(lists))
+    if not lists.few:
+        asked = np.sort(random.choice(len(lists), ASKED, replace=False))
+    mapped = replace(lists, onto=learnt)
+    before = agreement(asked, lists)
+    gain = agreement(asked, mapped) / before if before > 0 else 1.0
+    if gain <= GAIN:
         return UnderMap(gain=gain)
-    projected = learnt.transform(gallery)
-    if len(gallery) <= WHOLE:
-        lists = exact_neighbors(projected, VAST + 1, run).indices
-    else:
-        listed = np.sort(random.choice(len(gallery), LISTED, replace=False))
-        lists = exact_search(projected[listed], projected, VAST + 1, run).indices
-    far = _shared(lists[:, : FAR + 1], projected, run)
-    vast = _shared(lists, projected, run)
-    confirmed = 1.0
-    if n_queries >= LEAST_QUERIES and far > 0:
-        results = exact_search(learnt.transform(queries[:LISTED]), projected, FAR, run).indices
-        # Without the row itself, as a query is in no list of the gallery.
-        others = _shared(lists[:, 1 : FAR + 1], projected, run)
-        confirmed = _shared(results, projected, run) / others
-    return UnderMap(gain=gain, lasting=vast / far if far > 0 else 0.0, confirmed=confirmed)
+    return UnderMap(
+        gain=gain,
+        lasting=lasting_share(asked, mapped),
+        confirmed=confirmed_share(n_queries, mapped, random),
+    )
 
 
-def agreement(rows: Floats, run: Runner) -> float:
+def agreement(asked: Integers, lists: Lists) -> float:
     """How often neighbours have neighbours in common times how often they are mutual.
 
     The geometric mean over the ``SHORT_RANKS`` of each.
     """
-    lists = exact_neighbors(rows, min(len(rows), SHORT_RANKS[-1] + 1), run).indices
-    itself = np.arange(len(rows), dtype=np.int32)[:, None]
-    logarithm = 0.0
-    for rank in SHORT_RANKS:
-        mine = lists[:, : rank + 1]
-        theirs = lists[mine[:, -1], : rank + 1]
-        both = share_together(mine, theirs) * share_together(itself, theirs)
-        logarithm += float(np.log(max(both, 1e-9))) / len(SHORT_RANKS)
-    return float(np.exp(logarithm))
+    together, mutual = compare_lists(asked, SHORT_RANKS, lists)
+    both = [max(together[rank] * mutual[rank], 1e-9) for rank in together]
+    return float(np.exp(np.mean(np.log(both))))
 
 
-def _shared(lists: Ints, projected: Floats, run: Runner) -> float:
-    """The share of its list that a row has in common with the last row of it."""
-    last, place = np.unique(lists[:, -1], return_inverse=True)
-    theirs = exact_search(projected[last], projected, lists.shape[1], run).indices
-    return share_together(lists, theirs[place])
+def lasting_share(asked: Integers, lists: Lists) -> float:
+    """What a row shares of its list with its 100th neighbour, over that with its 40th."""
+    together, _ = compare_lists(asked, (FAR, VAST), lists)
+    return together[VAST] / together[FAR] if together[FAR] > 0 else 0.0
 
 
-def learning_rows(vectors: Floats, random: np.random.Generator, run: Runner) -> Longs:
-    """All rows of a small collection; of a larger one some, each with its nearest."""
-    n = len(vectors)
-    if n <= MOST:
-        return np.arange(n)
-    drawn = vectors[np.sort(random.choice(n, DRAWN, replace=False))]
-    nearest = exact_search(drawn, vectors, AROUND, run).indices
-    return np.unique(nearest).astype(np.int64)
+def confirmed_share(n_queries: int, lists: Lists, random: np.random.Generator) -> float:
+    """What queries find confirms itself, over what rows of the gallery find.
+
+    lists : of [queries; gallery]
+    """
+    if n_queries < LEAST_QUERIES:
+        return 1.0
+
+    def in_gallery(rows: Integers, k: int) -> Ints:
+        return lists.of_vectors(lists.projected(lists.vectors[rows]), k, n_queries).indices
+
+    n_gallery = len(lists) - n_queries
+    queries = np.sort(random.choice(n_queries, min(COMPARED, n_queries), replace=False))
+    rows = n_queries + np.sort(random.choice(n_gallery, min(COMPARED, n_gallery), replace=False))
+    found = in_gallery(queries, FAR)
+    # Without the row itself, as a query is in no list of the gallery.
+    others = in_gallery(rows, FAR + 1)[:, 1:]
+    partners, position = np.unique(np.append(found[:, -1], others[:, -1]), return_inverse=True)
+    theirs = in_gallery(n_queries + partners, FAR)[position]
+    of_rows = share_together(others, theirs[len(found) :])
+    return share_together(found, theirs[: len(found)]) / of_rows if of_rows > 0 else 1.0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.parallel import Runner
-from kinrank.search.exact import exact_neighbors, exact_search
+from kinrank.search.exact import exact_neighbors
+from kinrank.tune.lists import LONGEST, Lists, compare_lists
 from kinrank.types import Floats, Ints, Values
 
 # Ranks of the neighbours whose lists are compared with a row's own.
@@ -17,9 +16,9 @@ FEW = 3
 NEAR = 10
 FAR = 40
 RANKS = (FIRST, FEW, NEAR, FAR)
-WIDE = 100  # neighbours from which the dimension of larger surroundings is told
+WIDE = LONGEST  # neighbours from which the dimension of larger surroundings is told
 WIDE_SHARE = 10  # of rows in so many, where these are fewer
-WHOLE = 2000  # rows up to which every list is found; hubs are counted among as many
+SAMPLE = 2000  # rows of a large collection among which hubs are counted
 COMPARED = 1000  # rows that are compared with a random one
 
 
@@ -46,39 +45,28 @@ class Look:
     wide_dimension: float
 
 
-def look(vectors: Floats, n_asked: int, random: np.random.Generator, run: Runner) -> Look:
-    """vectors : (n, d), n > FEW; n_asked : rows whose neighbours are looked at, at most all."""
+def look(lists: Lists, n_asked: int, random: np.random.Generator) -> Look:
+    """What the lists of a collection of more than FEW rows say.
+
+    n_asked : rows whose neighbours are looked at, at most all
+    """
+    vectors = lists.vectors
     n, width = vectors.shape
     asked = np.sort(random.choice(n, min(n_asked, n), replace=False))
-    if n <= WHOLE:
+    if lists.few:
         sample = vectors
-        length = max(FAR, wide_rank(n)) + 1
+        nearest = lists.every.indices[:, : NEAR + 1]
     else:
-        sample = vectors[np.sort(random.choice(n, WHOLE, replace=False))]
-        length = NEAR + 1
-    sample_lists = exact_neighbors(sample, min(n, length), run)
-
-    if n <= WHOLE:
-        asked_indices = sample_lists.indices[asked]
-        asked_distances = sample_lists.distances[asked]
-    else:
-        lists = exact_search(vectors[asked], vectors, WIDE + 1, run)
-        asked_indices = lists.indices
-        asked_distances = lists.distances
-
-    def lists_of(rows: Ints, length: int) -> Ints:
-        if n <= WHOLE:
-            return sample_lists.indices[rows, :length]
-        return exact_search(vectors[rows], vectors, length, run).indices
-
-    together, mutual = compare_lists(asked, asked_indices, lists_of)
-    tenth = sample_lists.indices[:, min(NEAR, len(sample) - 1)]
-    squared_distances = asked_distances[:, 1:].astype(np.float64)
+        sample = vectors[np.sort(random.choice(n, SAMPLE, replace=False))]
+        nearest = exact_neighbors(sample, NEAR + 1, lists.run).indices
+    tenth = nearest[:, min(NEAR, len(sample) - 1)]
+    squared_distances = lists.of(asked, WIDE + 1).distances[:, 1:].astype(np.float64)
+    together, mutual = compare_lists(asked, RANKS, lists)
     return Look(
         rows=n,
         columns=width,
         common=common_share(sample, tenth, random),
-        hubness=hubness(sample_lists.indices[:, 1 : NEAR + 1], len(sample)),
+        hubness=hubness(nearest[:, 1:], len(sample)),
         together=together,
         mutual=mutual,
         near_dimension=dimension(squared_distances[:, :NEAR]),
@@ -137,31 +125,3 @@ def hubness(lists: Ints, n: int) -> float:
     counts = np.bincount(lists.ravel(), minlength=n).astype(np.float64)
     spread = counts.std()
     return float(np.mean((counts - counts.mean()) ** 3) / spread**3) if spread > 0 else 0.0
-
-
-def compare_lists(
-    asked: Ints, asked_lists: Ints, lists_of: Callable[[Ints, int], Ints]
-) -> tuple[dict[int, float], dict[int, float]]:
-    """``together`` and ``mutual`` of the rows ``asked``.
-
-    asked_lists : their neighbours, each row itself first
-    lists_of : the first so many in the lists of some rows
-    """
-    together = {}
-    mutual = {}
-    for k in RANKS:
-        if k >= asked_lists.shape[1]:
-            break
-        mine = asked_lists[:, : k + 1]
-        theirs = lists_of(asked_lists[:, k], k + 1)
-        together[k] = share_together(mine, theirs)
-        mutual[k] = share_together(asked[:, None], theirs)
-    return together, mutual
-
-
-def share_together(mine: Ints, theirs: Ints) -> float:
-    """The share of the entries of each row of ``mine`` that the same row of ``theirs`` has."""
-    largest = int(max(mine.max(), theirs.max()))
-    # Numbers of their own for each row, so that lists of two rows cannot be confused.
-    offset = np.arange(len(mine), dtype=np.int64)[:, None] * (largest + 1)
-    return float(np.isin(mine + offset, theirs + offset).mean())

@@ -9,6 +9,7 @@ from typing import Any
 
 from kinrank.index.auto_parameters import AutoParameters, expectation
 from kinrank.methods.base import Method
+from kinrank.projection.projection import Projection
 from kinrank.registry import make_method
 from kinrank.tune.diagnosis import Diagnosis
 
@@ -29,6 +30,7 @@ class Tuning:
     seconds : how long it took
     n_rows, n_sampled : rows of the collection, and how many of their lists were looked at
     seed : of the random numbers
+    projection : what ``whiten`` is for these rows, where it was fitted to choose; ``make()`` has it
     """
 
     method: str
@@ -40,15 +42,24 @@ class Tuning:
     n_rows: int
     n_sampled: int
     seed: int
+    projection: Projection | None = None
 
     def make(self) -> Method:
-        """The method with the parameters that were chosen."""
-        method: Method = make_method(self.method, **self.params)
+        """The method with the parameters that were chosen, ready for the rows they are for."""
+        method: Method = make_method(self.method, **self.options)
         return method
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The parameters with the fitted projection, so that no method has to learn it again."""
+        if self.projection is None:
+            return dict(self.params)
+        return {**self.params, "whiten": self.projection}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists, as JSON has them."""
-        plain = dataclasses.asdict(dataclasses.replace(self, params={}))
+        plain = dataclasses.asdict(dataclasses.replace(self, params={}, projection=None))
+        del plain["projection"]
         plain["params"] = self.plain_params()
         return plain
 

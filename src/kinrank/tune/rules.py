@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 
 from kinrank.errors import InvalidInputError, shown
-from kinrank.parallel import Runner
 from kinrank.projection.kinds import LEARNT
 from kinrank.projection.projection import Projection
 from kinrank.registry import make_method
-from kinrank.tune.agreement import VAST, UnderMap, look_under_map
+from kinrank.tune.agreement import GAIN, VAST, UnderMap
 from kinrank.tune.look import FAR, FEW, FIRST, NEAR, Look
 from kinrank.tune.views import Evidence
 from kinrank.types import Floats
 
 # Rows from which on a map can be learnt: with fewer, chance teaches more than the collection does.
 LEARNT_ROWS = 800
-GAIN = 1.28  # times as often as without a learnt map neighbours agree, where it is worth having
 LASTING = 0.97  # lists of a hundred are shared hardly less than lists of forty: groups go on
 CONFIRMED = 0.9  # below, what queries find is confirmed less than what gallery rows find
 STRANGERS_SHARE = 0.7  # the share of the original distance then
@@ -112,18 +110,13 @@ def choose(
     method: str,
     fixed: dict[str, Any],
     seen: Look,
+    mapped: UnderMap,
     evidence: Evidence,
     vectors: Floats,
-    n_queries: int,
-    random: np.random.Generator,
-    run: Runner,
 ) -> Choice:
     """All rules in their order; vectors : (n, d) of the collection, queries first."""
     choice = Choice(dict(fixed))
-    mapped = UnderMap()
     if "whiten" not in fixed:
-        if can_be_learnt_from(seen, vectors):
-            mapped = look_under_map(vectors, n_queries, random, run)
         kind, reason = choose_map(seen, vectors, mapped)
         choice.add(reason, whiten=kind)
     learnt = is_learnt(choice.params["whiten"])
@@ -132,7 +125,7 @@ def choose(
     if fits(method, {**sizes, **choice.params}):  # what a user fixed may forbid them
         choice.add(reason, **sizes)
     if method == "cas":
-        follow_paths, reason = choose_paths(seen)
+        follow_paths, reason = choose_paths(seen, mapped)
         choice.add(reason, geodesic=follow_paths)
         share, reason = choose_share(seen, evidence, mapped)
         if share is not None:
@@ -232,8 +225,10 @@ def choose_size(seen: Look, mapped: UnderMap, *, learnt: bool) -> tuple[str, str
     return "usual", f"{shares}: groups end before."
 
 
-def choose_paths(seen: Look) -> tuple[bool, str]:
+def choose_paths(seen: Look, mapped: UnderMap) -> tuple[bool, str]:
     """Whether to follow shortest paths, and why."""
+    if queries_are_strangers(mapped):
+        return False, (f"{_strangers(mapped)}: paths through the gallery would begin anywhere.")
     if seen.rows >= LEARNT_ROWS:
         if on_surfaces(seen):
             return True, f"{_dimensions(seen)}: they lie along surfaces, which paths can follow."
@@ -250,11 +245,9 @@ def choose_share(seen: Look, evidence: Evidence, mapped: UnderMap) -> tuple[floa
     """The share of the original distance, or None for the usual one, and why."""
     if two_of_a_kind(seen):
         return ALMOST_ALL, f"{_couples(seen)}, so that nobody is there to confirm them."
-    if mapped.confirmed < CONFIRMED:
+    if queries_are_strangers(mapped):
         return STRANGERS_SHARE, (
-            f"What queries find confirms itself {mapped.confirmed:.2f} times as often as what rows "
-            "of the gallery find: queries are of another kind, and the original distance keeps a "
-            "larger share."
+            f"{_strangers(mapped)}, and the original distance keeps a larger share."
         )
     if seen.rows >= LEARNT_ROWS:
         return None, ""
@@ -266,6 +259,11 @@ def choose_share(seen: Look, evidence: Evidence, mapped: UnderMap) -> tuple[floa
                 "little: the original distance keeps a larger share."
             )
     return None, ""
+
+
+def queries_are_strangers(mapped: UnderMap) -> bool:
+    """Whether queries are of another kind than the gallery, as questions are beside answers."""
+    return mapped.confirmed < CONFIRMED
 
 
 def small_groups(seen: Look) -> bool:
@@ -293,6 +291,13 @@ def _dimensions(seen: Look) -> str:
     return (
         f"Rows fill {seen.near_dimension:.0f} dimensions near a row and "
         f"{seen.wide_dimension:.0f} farther away"
+    )
+
+
+def _strangers(mapped: UnderMap) -> str:
+    return (
+        f"What queries find confirms itself {mapped.confirmed:.2f} times as often as what rows of "
+        "the gallery find: queries are of another kind"
     )
 
 

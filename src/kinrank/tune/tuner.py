@@ -20,22 +20,25 @@ from kinrank.index.auto_parameters import UNSURE
 from kinrank.methods.base import Method
 from kinrank.methods.common import measures_angles
 from kinrank.parallel import Runner
-from kinrank.projection.kinds import projection_for
+from kinrank.projection.kinds import VIEWS, fit_kind, projection_for
+from kinrank.projection.projection import Projection
 from kinrank.registry import make_method
 from kinrank.runs.execution import Execution
-from kinrank.tune.diagnosis import (
-    WILL_HELP,
-    WILL_NOT_HELP,
-    Diagnosis,
-    expected_gain,
-    judge,
-)
+from kinrank.tune.agreement import UnderMap, look_under_map
+from kinrank.tune.diagnosis import WILL_HELP, WILL_NOT_HELP, Diagnosis, expected_gain, judge
+from kinrank.tune.lists import Lists
 from kinrank.tune.look import look
 from kinrank.tune.result import Tuning
-from kinrank.tune.rules import SAME_NORM, check_tunable, choose
+from kinrank.tune.rules import SAME_NORM, can_be_learnt_from, check_tunable, choose
 from kinrank.tune.views import cross_examine, draw
 from kinrank.types import Floats
-from kinrank.validation import as_matrix, as_vectors, check_float, check_int, same_width
+from kinrank.validation import (
+    Matrices,
+    as_vectors,
+    check_float,
+    check_int,
+    same_width,
+)
 
 LEAST_ROWS = 64  # with fewer there is nothing to learn from
 BUDGET = 10.0
@@ -66,9 +69,12 @@ def run_tuning(
     check_tunable(method)
     n_asked = max(1, round(ASKED * check_float("budget", budget, 0, low_open=True)))
     random = np.random.default_rng(check_int("seed", seed, 0))
-    vectors = _vectors(queries, gallery, make_method(method, **fixed), execution.arrays)
+    named = ([] if queries is None else [("queries", queries)]) + [("gallery", gallery)]
+    matrices = same_width(*named)
+    given = make_method(method, **fixed)
+    projection = projection_for(given.whiten, matrices[-1:], execution.runner.threads)
+    vectors = _vectors(matrices, given, projection, execution.arrays)
     n = len(vectors)
-    n_queries = 0 if queries is None else len(as_matrix("queries", queries))
     tuning = Tuning(
         method=method,
         params=dict(fixed),
@@ -79,13 +85,13 @@ def run_tuning(
         n_rows=n,
         n_sampled=0,
         seed=seed,
+        projection=projection,
     )
     if n < LEAST_ROWS:
         _warn(f"There are only {n} rows, too few to choose parameters from: the defaults are used.")
         return tuning
-    tuning = _tuned(
-        replace(tuning, n_sampled=min(n_asked, n)), vectors, n_queries, random, execution.runner
-    )
+    tuning = replace(tuning, n_sampled=min(n_asked, n))
+    tuning = _tuned(tuning, vectors, matrices[-1:], random, execution.runner)
     diagnosis = tuning.diagnosis
     if diagnosis.verdict == WILL_NOT_HELP:
         _warn(f"Re-ranking is not expected to help here. {diagnosis.reason}")
@@ -99,30 +105,53 @@ def _warn(text: str) -> None:
 
 
 def _tuned(
-    empty: Tuning, vectors: Floats, n_queries: int, random: np.random.Generator, run: Runner
+    empty: Tuning,
+    vectors: Floats,
+    gallery: Matrices,
+    random: np.random.Generator,
+    run: Runner,
 ) -> Tuning:
-    """The rules, and the verdict."""
+    """The rules, and the verdict.
+
+    vectors : (n, d) of the collection, queries first; gallery : the rows of users behind these
+    """
+    n_queries = len(vectors) - len(gallery[0][1])
+    lists = Lists(vectors, run)
     with progress.stage("looking at neighbours", 1), _quiet():
-        seen = look(vectors, empty.n_sampled, random, run)
+        seen = look(lists, empty.n_sampled, random)
     with progress.stage("verdict", 1), _quiet():
         sample, n_asked = draw(vectors, n_queries, random, run)
         rows = vectors[sample]
         norms = np.linalg.norm(rows, axis=1)
         unit = bool(np.ptp(norms) <= SAME_NORM * norms.max())
         evidence = cross_examine(rows, n_asked, random, unit=unit)
-        choice = choose(empty.method, empty.params, seen, evidence, vectors, n_queries, random, run)
         diagnosis = judge(seen, evidence)
+    projection = empty.projection
+    mapped = UnderMap()
+    if "whiten" not in empty.params and can_be_learnt_from(seen, vectors):
+        with progress.stage("learning a projection", 1), _quiet():
+            projection = fit_kind(gallery, VIEWS, None, run)
+            mapped = look_under_map(lists, n_queries, projection, random)
+    choice = choose(empty.method, empty.params, seen, mapped, evidence, vectors)
+    if choice.params["whiten"] != VIEWS:
+        projection = empty.projection
     gain = expected_gain(seen, evidence) if diagnosis.verdict == WILL_HELP else 0.0
     return replace(
-        empty, params=choice.params, reasons=choice.reasons, diagnosis=diagnosis, gain=gain
+        empty,
+        params=choice.params,
+        reasons=choice.reasons,
+        diagnosis=diagnosis,
+        gain=gain,
+        projection=projection,
     )
 
 
-def _vectors(queries: Any, gallery: Any, method: Method, arrays: Arrays) -> Floats:
-    named = ([] if queries is None else [("queries", queries)]) + [("gallery", gallery)]
-    onto = projection_for(method.whiten, same_width(*named)[-1:])
+def _vectors(
+    matrices: Matrices, method: Method, projection: Projection | None, arrays: Arrays
+) -> Floats:
+    """The rows as the method compares them, one matrix above the other."""
     cosine = measures_angles(method)
-    vectors = as_vectors(*named, cosine=cosine, empty=arrays.empty, onto=onto)
+    vectors = as_vectors(*matrices, cosine=cosine, empty=arrays.empty, onto=projection)
     if vectors.shape[1] < 2:
         raise InvalidInputError(
             "`gallery` must have at least 2 columns, so that features can be split, got 1."
