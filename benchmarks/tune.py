@@ -365,21 +365,12 @@ def clustered(n, width=128, per_cluster=20):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def hidden(n, width=128):
-    """Unit rows in groups of 20 in one half of the columns, below stronger noise in the other."""
-    rows = clustered(n, width // 2)
-    noise = np.random.default_rng(1).standard_normal((n, width // 2), np.float32)
-    rows = np.hstack([rows, 1.5 * noise / np.sqrt(width // 2)]).astype(np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 def cost(places, work, _):
     """Print processor seconds of tuning and of ranking the gallery among itself."""
     kept = Kept(work / "cost.json")
     makers = {name: lambda place=place: Judged(place).gallery for name, place in places.items()}
-    for make_rows, word in ((clustered, "groups"), (hidden, "groups below noise")):
-        for n, width in SHAPES:
-            makers[f"{word}, {n:,} x {width}"] = lambda m=make_rows, n=n, w=width: m(n, w)
+    for n, width in SHAPES:
+        makers[f"groups, {n:,} x {width}"] = lambda n=n, w=width: clustered(n, w)
     print("| collection | rows | columns | whiten | ranking, s | tuning, s | ratio |")
     print("| --- " * 7 + "|")
     for name, make_rows in makers.items():

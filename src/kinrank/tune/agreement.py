@@ -19,7 +19,7 @@ from kinrank.types import Ints
 GAIN = 1.25  # times as often as without a map neighbours agree, where it is worth having
 SHORT_RANKS = (NEAR // 2, NEAR, 2 * NEAR)  # at which neighbours are compared, with and without
 VAST = LONGEST  # rank at which neighbours of very large groups still agree
-ASKED = 1000  # rows of a large collection whose neighbours are compared
+ASKED = 700  # rows of a large collection whose neighbours are compared
 LEAST_QUERIES = 40  # with fewer, what they find says too little
 COMPARED = 500  # queries, and rows of the gallery, whose lists are compared
 
