@@ -105,6 +105,7 @@ def test_few_rows_keep_the_defaults():
     assert "too few rows" in str(tuning)
 
 
+@pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
 def test_a_map_is_learnt_once(monkeypatch):
     rows = hidden()
     learnt = kinrank.Projection.fit(rows[40:], kind="views")
@@ -125,6 +126,7 @@ def test_a_map_is_learnt_once(monkeypatch):
     np.testing.assert_array_equal(ranking.distances, twin.distances)
 
 
+@pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
 def test_a_map_that_is_asked_for_is_learnt_once():
     tuning = kinrank.tune(None, hidden(), whiten="pairs")
     assert tuning.params["whiten"] == "pairs"

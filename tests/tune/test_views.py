@@ -142,6 +142,10 @@ def said(**changes):
         ({"better": -0.3, "gained": -0.05, "agreed": -0.01}, "unsure", "too little to tell"),
         ({"better": -0.9, "gained": -0.05, "agreed": -0.03}, "will not help", "90% more rows get"),
         ({"better": 0.1, "agreed": -0.1}, "will not help", "moves down"),
+        ({"better": 0.1, "gained": 0.001, "before": 0.05, "agreed": 0.0}, "unsure", "too noisy"),
+        ({"better": -0.9, "before": 0.05, "agreed": -0.03}, "unsure", "too noisy"),
+        ({"better": 0.9, "before": 0.05, "agreed": 0.03}, "will help", "more rows get"),
+        ({"better": 0.1, "gained": 0.01, "agreed": 0.03}, "unsure", "too little to tell"),
     ],
 )
 def test_the_verdict(changes, verdict, words):

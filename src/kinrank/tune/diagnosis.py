@@ -24,6 +24,12 @@ DOUBT = 1.0  # votes below which, for or against, nothing is said
 TRIFLE = 0.008
 CHANCE = 2.0
 LUCKY = 0.2
+# Average precision below which one half knows hardly anything of what the other groups: that
+# nothing is gained says nothing then.
+STRANGE = 0.1
+# Share of rows and average precision below which a gain is too little to count on.
+FEW_BETTER = 0.15
+SLIGHT = 0.016
 FIRM = 0.45  # of ``together`` at NEAR; without groups it is below 0.4 in any dimension above 3
 # The logarithm of the gain in points.
 AGREED = 0.41
@@ -94,6 +100,11 @@ def _verdict(seen: Look, evidence: Evidence, size: int) -> tuple[str, str]:
             "groups."
         )
     tested = "Ranked by one half of the features and judged by the other, "
+    if evidence.before < STRANGE and (by_chance or votes <= -DOUBT):
+        return UNSURE, (
+            f"{tested}hardly anything is found, before re-ranking as after: each half is too noisy "
+            "to tell of the whole."
+        )
     if by_chance:
         return WILL_NOT_HELP, (
             f"{tested}results are as good before re-ranking as after: there are no groups whose "
@@ -101,7 +112,8 @@ def _verdict(seen: Look, evidence: Evidence, size: int) -> tuple[str, str]:
         )
     change = "better than worse" if evidence.better >= 0 else "worse than better"
     balance = f"{abs(evidence.better):.0%} more rows get {change} results by re-ranking"
-    if abs(votes) < DOUBT:
+    slight = evidence.better < FEW_BETTER and evidence.gained < SLIGHT
+    if abs(votes) < DOUBT or (votes > 0 and slight):
         return UNSURE, f"{tested}{balance}, which is too little to tell."
     if votes > 0:
         return WILL_HELP, f"{tested}{balance}; about {size} rows belong together."
