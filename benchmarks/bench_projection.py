@@ -1,7 +1,7 @@
 """Plain search and re-ranking after the projection that a gallery teaches, without labels.
 
     python benchmarks/bench_projection.py table|methods|few|cost|sample|million
-                                          [--sets a,b] [--save] [--data FOLDER]
+                                          [--sets a,b] [--save] [--data FOLDER] [--work FOLDER]
 
 table    mAP of plain search in the vectors as they are, centred, half-whitened, and projected
 methods  mAP of every method at its defaults, without and with the same map
@@ -11,7 +11,8 @@ sample   plain search after maps that were learnt around fewer rows (Market1501)
 million  CPU seconds and memory of learning from a million rows in a file
 
 FOLDER holds the feature sets (default ../shared/data beside the repository); digits are added. Sets
-are whole; of queries at most 400 are asked.
+are whole; of queries at most 400 are asked. The figures of methods are kept in the work folder, so
+that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -116,24 +117,10 @@ def table(places):
     return lines
 
 
-def methods(places):
+def methods(places, work):
     """Which part of the gain is the map's, and which the method's: mAP without > with the map."""
     words = ["none", *untrained_methods()]
-    columns = {}
-    for place in places:
-        queries, gallery, right, ignored = load(place)
-        learnt = kinrank.Projection.fit(gallery)
-        scores = {}
-        for word in words:
-            method = Plain if word == "none" else method_class(word)
-            scores[word] = [
-                precision(
-                    method(metric="cosine", whiten=whiten).rerank(queries, gallery), right, ignored
-                )
-                for whiten in (None, learnt)
-            ]
-            log(getattr(place, "name", place), word, scores[word])
-        columns[getattr(place, "name", place)] = scores
+    columns = {getattr(place, "name", place): scores_of(place, words, work) for place in places}
     columns["mean"] = {
         word: np.mean([scores[word] for scores in columns.values()], axis=0) for word in words
     }
@@ -143,6 +130,29 @@ def methods(places):
         | {name: "{:.1f} → {:.1f}".format(*scores[word]) for name, scores in columns.items()}
         for word in order
     ]
+
+
+def scores_of(place, words, work):
+    """By method, mAP on a set without and with the map; what was measured before is read."""
+    file = work / f"methods-{getattr(place, 'name', place)}.json"
+    scores = json.loads(file.read_text()) if file.exists() else {}
+    if set(words) <= set(scores):
+        return scores
+    queries, gallery, right, ignored = load(place)
+    learnt = kinrank.Projection.fit(gallery)
+    for word in words:
+        if word in scores:
+            continue
+        method = Plain if word == "none" else method_class(word)
+        scores[word] = [
+            precision(
+                method(metric="cosine", whiten=whiten).rerank(queries, gallery), right, ignored
+            )
+            for whiten in (None, learnt)
+        ]
+        file.write_text(json.dumps(scores))
+        log(file.stem, word, scores[word])
+    return scores
 
 
 def few(places):
@@ -283,6 +293,7 @@ def main():
     parser.add_argument("part", choices=("table", "methods", "few", "cost", "sample", "million"))
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--sets")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "projection")
     given = parser.parse_args()
     places = [place for place in sorted(given.data.iterdir()) if place.is_dir()] + ["digits"]
     if given.sets:
@@ -291,7 +302,13 @@ def main():
     warnings.simplefilter("ignore", kinrank.KinrankWarning)
     kinrank.CAS().rerank(groups(1000, 24), k=RESULTS)  # kernels
     kinrank.Projection.fit(groups(1000, 24))
-    jobs = {"table": table, "methods": methods, "cost": cost, "sample": by_sample}
+    given.work.mkdir(parents=True, exist_ok=True)
+    jobs = {
+        "table": table,
+        "methods": lambda places: methods(places, given.work),
+        "cost": cost,
+        "sample": by_sample,
+    }
     jobs |= {"few": few, "million": million}
     markdown(jobs[given.part](places))
 
