@@ -21,7 +21,7 @@ SHORT_RANKS = (NEAR // 2, NEAR, 2 * NEAR)  # at which neighbours are compared, w
 VAST = LONGEST  # rank at which neighbours of very large groups still agree
 ASKED = 700  # rows of a large collection whose neighbours are compared
 LEAST_QUERIES = 40  # with fewer, what they find says too little
-COMPARED = 500  # queries, and rows of the gallery, whose lists are compared
+COMPARED = 1000  # queries, and rows of the gallery, whose lists are compared
 
 
 @dataclass(frozen=True, kw_only=True)
