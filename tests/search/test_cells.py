@@ -10,6 +10,7 @@ from kinrank.search.cells import CellSearch
 from kinrank.search.exact import exact_neighbors
 
 N, K, WIDTH = 300, 8, 3
+NOWHERE = np.full((N, 1), -1, np.int32)
 
 
 @pytest.fixture
@@ -44,10 +45,13 @@ def reverse_of(places, lists, fresh):
     return out, out_fresh
 
 
-def refined(vectors, places, lists, values, fresh, reverse):
+def refined(vectors, places, lists, values, fresh, reverse, searched=NOWHERE):
+    """Rows lie in cells of ten; searched : in which of them each row was searched."""
+    cell = (np.arange(N) // 10).astype(np.int32)
     out = np.empty_like(lists), np.empty_like(values), np.empty_like(fresh)
     for low in (0, 100, 200):
-        refine_lists(low, low + 100, vectors, places, lists, values, fresh, *reverse, *out)
+        args = (vectors, places, cell, searched, lists, values, fresh, *reverse)
+        refine_lists(low, low + 100, *args, *out)
     return out
 
 
@@ -93,13 +97,26 @@ def test_what_was_compared_before_is_left_out_without_loss(start):
         np.testing.assert_array_equal(a, b)
 
 
+def test_cells_in_which_a_row_was_searched_are_left_out(start):
+    vectors, places, lists, values = start
+    fresh = np.ones(lists.shape, np.uint8)
+    reverse = reverse_of(places, lists, fresh)
+    searched = np.stack([np.arange(N) % 30, np.full(N, -1)], axis=1).astype(np.int32)
+    ids, _, _ = refined(vectors, places, lists, values, fresh, reverse)
+    fewer, _, new = refined(vectors, places, lists, values, fresh, reverse, searched)
+    assert (fewer != ids).any()
+    for row in range(N):
+        found = places[fewer[row, new[row] == 1]]
+        assert row % 30 not in found // 10
+
+
 def test_rounds_bring_what_borders_of_cells_keep_apart(monkeypatch):
     random = np.random.default_rng(3)
     centres = random.normal(size=(300, 64))
     rows = centres[random.integers(300, size=6000)] + 1.2 * random.normal(size=(6000, 64))
     rows = rows.astype(np.float32)
     exact = exact_neighbors(rows, 12, Runner(2)).indices
-    monkeypatch.setattr(cells, "PROBES", 1)
+    monkeypatch.setattr(cells, "PROBES", 2)
     recall = []
     for rounds in (0, 8):
         monkeypatch.setattr(cells, "_REFINED", rounds)
@@ -115,17 +132,17 @@ def test_as_many_cells_are_probed_as_a_sample_needs(monkeypatch):
     centres = 4 * random.normal(size=(150, 16))
     grouped = centres[np.arange(6000) % 150] + 0.3 * random.normal(size=(6000, 16))
     probed = []
+    search = cells.Cells.search
 
-    def lists(self, k, probes, run):
+    def noted(self, rows, k, probes, names, run):
         probed.append(probes)
-        return found_lists(self, k, probes, run)
+        return search(self, rows, k, probes, names, run)
 
-    found_lists = cells.Cells.lists
-    monkeypatch.setattr(cells.Cells, "lists", lists)
+    monkeypatch.setattr(cells.Cells, "search", noted)
     for made, least in ((grouped, 0.99), (random.normal(size=(6000, 8)), 0.95)):
         rows = made.astype(np.float32)
         found = CellSearch(rows, Runner(2)).rows(0, len(rows), 12).indices
         exact = exact_neighbors(rows, 12, Runner(2)).indices
         held = [len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]
         assert np.mean(held) / 12 > least
-    assert probed == [4, 4, 24, 24]
+    assert probed == [8, 48]

@@ -34,7 +34,7 @@ from kinrank.search.searcher import (
 from kinrank.types import Floats, Ints, Longs, Neighbors
 from kinrank.validation import check_bool
 
-_PROBES = 32  # cells that a query looks into
+_PROBES = 64  # cells that a query looks into
 _CHECKED_ROWS = 4  # whose distances are compared with those of fetched vectors
 _CHECKED_NEIGHBORS = 16  # of each of them
 _TILE = 1 << 24  # numbers of fetched vectors that are here at a time

@@ -11,53 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import filling, kernel
+from kinrank.kernels.gather import fetch
+from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 LOOKED = 64  # entries of a list, at most, whose own lists are looked at
-
-
-@filling
-def merge_lists(low, high, n_self, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, out):
-    """Two lists a and b of each of rows [low, high) as one, by (distance, number).
-
-    A number that is in both is taken once.
-    n_self : how many of the first columns are the row itself: 1 or 0
-    a_rows, b_rows : (n,) which row of a_ids, a and of b_ids, b is the list of an output row
-    out_ids, out : (n, k) int32 and float32, numbers and squared distances, the output
-    """
-    k = out.shape[1]
-    for row in range(low, high):
-        a_row = a_rows[row]
-        b_row = b_rows[row]
-        i = n_self
-        j = n_self
-        for t in range(n_self):
-            out_ids[row, t] = a_ids[a_row, t]
-            out[row, t] = a[a_row, t]
-        for t in range(n_self, k):
-            # A list may end in -1 and infinity; there are never more than k of both together.
-            use_a = i < k and a_ids[a_row, i] >= 0
-            use_b = j < k and b_ids[b_row, j] >= 0
-            if not use_a and not use_b:
-                out_ids[row, t] = -1
-                out[row, t] = np.float32(np.inf)
-                continue
-            is_same = use_a and use_b and a_ids[a_row, i] == b_ids[b_row, j]
-            if use_a and use_b and not is_same:
-                use_a = a[a_row, i] < b[b_row, j] or (
-                    a[a_row, i] == b[b_row, j] and a_ids[a_row, i] < b_ids[b_row, j]
-                )
-            if use_a:
-                out_ids[row, t] = a_ids[a_row, i]
-                out[row, t] = a[a_row, i]
-                i += 1
-                j += 1 if is_same else 0
-            else:
-                out_ids[row, t] = b_ids[b_row, j]
-                out[row, t] = b[b_row, j]
-                j += 1
+_AHEAD = 6  # rows that the memory is asked for before they are compared
+_FETCHED = 128  # columns of them
 
 
 @kernel
@@ -94,12 +55,53 @@ def reverse_lists(low, high, position, lists, is_new, out_rows, out_is_new):
                 counts[other - low] = count + 1
 
 
+@inner
+def list_candidates(
+    row, position, lists, is_new, reverse, reverse_is_new, cell, row_of_cell, seen, candidates
+):
+    """The entries in the lists of those in a row's list, and of those who list it, and these.
+
+    Without rows that are marked in ``seen``, which are marked then, and without pairs that were
+    compared before. Arguments as of ``refine_lists``.
+    row_of_cell : (n_cells,) the row itself for cells in which it was searched
+    candidates : int32, the output, places in the order of cells; returns how many
+    """
+    n_looked = min(lists.shape[1], LOOKED)
+    count = np.int64(0)
+    # Entry t of the row's own list where t > 0, else entry -t of those who list it.
+    for t in range(1 - reverse.shape[1], n_looked):
+        if t > 0:
+            if lists[row, t] < 0:
+                break
+            other = position[lists[row, t]]
+            entry_is_new = is_new[row, t]
+        else:
+            other = reverse[row, -t]
+            entry_is_new = reverse_is_new[row, -t]
+            if other < 0:
+                continue
+        for s in range(0 if t <= 0 else 1, n_looked):
+            number = lists[other, s]
+            if number < 0:
+                break
+            if not entry_is_new and not is_new[other, s]:
+                continue
+            candidate = position[number]
+            if seen[candidate] != row:
+                seen[candidate] = row
+                candidates[count] = candidate
+                count += row_of_cell[cell[candidate]] != row
+    return count
+
+
 @kernel
 def refine_lists(
     low,
     high,
     vectors,
     position,
+    cell,
+    searched,
     lists,
     list_squared,
     is_new,
@@ -113,6 +115,9 @@ def refine_lists(
 
     vectors : (n, d) in the order of cells, as lists and list_squared
     position : (n,) where the row of each number is in that order
+    cell : (n,) int32, the cell of each row
+    searched : (n, any) int32, the cells in which a row was searched, -1 for none: what they hold
+        was compared before
     lists, list_squared : (n, k) numbers, the row itself first, and squared distances
     is_new : (n, k) which entries were found the last time; pairs of two others were compared before
     reverse, reverse_is_new : (n, R) of ``reverse_lists``
@@ -120,13 +125,16 @@ def refine_lists(
     out_is_new : (n, k) the output, which entries of ``out_ids`` were not in the list
     """
     n, k = lists.shape
-    n_reverse = reverse.shape[1]
-    n_looked = min(k, LOOKED)
     seen = np.full(n, -1, np.int32)
+    row_of_cell = np.full(cell[n - 1] + 1, -1, np.int32)
+    n_looked = min(k, LOOKED)
+    candidates = np.empty((n_looked + reverse.shape[1]) * n_looked + 1, np.int32)
     best = np.empty(k, np.float32)
     best_numbers = np.empty(k, np.int32)
     x_buffer = np.empty(vectors.shape[1], np.float32)
     y_buffer = np.empty(vectors.shape[1], np.float32)
+    flat = vectors.reshape(vectors.size)
+    width = np.int64(vectors.shape[1])
     for row in range(low, high):
         x = row_of(vectors, row, x_buffer)
         seen[row] = row
@@ -137,29 +145,30 @@ def refine_lists(
                 size = heap_offer(
                     best, best_numbers, size, k - 1, list_squared[row, t], lists[row, t]
                 )
-        # Entry t of the row's own list where t > 0, else entry -t of those who list it.
-        for t in range(1 - n_reverse, n_looked):
-            if t > 0:
-                if lists[row, t] < 0:
-                    break
-                other = position[lists[row, t]]
-                entry_is_new = is_new[row, t]
-            else:
-                other = reverse[row, -t]
-                entry_is_new = reverse_is_new[row, -t]
-                if other < 0:
-                    continue
-            for s in range(0 if t <= 0 else 1, n_looked):
-                number = lists[other, s]
-                if number < 0:
-                    break
-                if not entry_is_new and not is_new[other, s]:
-                    continue
-                candidate = position[number]
-                if seen[candidate] != row:
-                    seen[candidate] = row
-                    squared = squared_distance(x, row_of(vectors, candidate, y_buffer))
-                    size = heap_offer(best, best_numbers, size, k - 1, squared, number)
+        for t in range(searched.shape[1]):
+            if searched[row, t] >= 0:
+                row_of_cell[searched[row, t]] = row
+        count = list_candidates(
+            row,
+            position,
+            lists,
+            is_new,
+            reverse,
+            reverse_is_new,
+            cell,
+            row_of_cell,
+            seen,
+            candidates,
+        )
+        for t in range(min(_AHEAD, count)):
+            fetch(_FETCHED, flat, candidates[t] * width)
+        for t in range(count):
+            if t + _AHEAD < count:
+                fetch(_FETCHED, flat, candidates[t + _AHEAD] * width)
+            candidate = candidates[t]
+            squared = squared_distance(x, row_of(vectors, candidate, y_buffer))
+            if size < k - 1 or squared <= best[0]:
+                size = heap_offer(best, best_numbers, size, k - 1, squared, lists[candidate, 0])
         sort_heap(best, best_numbers, size)
         out_ids[row, 0] = lists[row, 0]
         out[row, 0] = 0

@@ -104,7 +104,7 @@ def _zeros(width: int) -> Any:
     return ir.Constant(ir.VectorType(_FLOAT, width), [0.0] * width)
 
 
-def _generated(emit: Function) -> Any:
+def generated(emit: Function) -> Any:
     """A decorator: calls of the function are compiled by ``emit``; without numba it runs as it is.
 
     emit : gets a builder, the function's first argument, which must be a constant (a width), and
@@ -165,7 +165,7 @@ def _emit_sum(
     builder.store(total, address, align=4)
 
 
-@_generated(_emit_sum)
+@generated(_emit_sum)
 def add_rows(width, begin, end, ids, weights, x, out, out_row):
     """out[out_row] += sum of weights[e] x[ids[e]] over the entries [begin, end).
 
@@ -198,7 +198,7 @@ def _emit_diffusion_step(
     builder.store(builder.fadd(both, b_u), rows.row_address(following, row), align=4)
 
 
-@_generated(_emit_diffusion_step)
+@generated(_emit_diffusion_step)
 def diffusion_step(lanes, begin, end, ids, s, b, b_factor, current, following, row):
     """One row of u <- S u and r <- S r + b_factor B u for ``lanes`` vectors u and r side by side.
 
@@ -228,7 +228,7 @@ def _emit_fetch(builder: Any, count: int, array: Any, first: Any) -> None:
         builder.call(prefetch, [builder.bitcast(address, _ADDRESS), *_READ_SOON])
 
 
-@_generated(_emit_fetch)
+@generated(_emit_fetch)
 def fetch(count, array, first):
     """Ask the memory for array[first : first + count], which is read soon; computes nothing.
 

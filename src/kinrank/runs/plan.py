@@ -38,7 +38,7 @@ _LOADING = 256  # rows that are ranked before, so that kernels are loaded
 _SEEDS = 16  # rows whose nearest are in the sample
 _LIST = 26  # the nearest of these
 _PIECE = 65536  # rows that are read at a time
-_PROBED = 1.8  # time of a distance in a cell over that of one in a search of all rows
+_PROBED = 1.0  # time of a distance in a cell over that of one in a search of all rows
 _ROW_BYTES = 140  # of arrays as long as there are rows, outside files
 _THREAD_BYTES = 48  # the same, for each thread
 _FILES = 0.12  # share of the budget for the pages of files that are in use
@@ -153,7 +153,8 @@ def make_plan(
     approximate = execution.search == "approximate"
     stages = [Stage("vectors", stored, 0.0)]
     if approximate and n > find.FEW:
-        stages.append(Stage("cells", 2 * stored, 0.0))  # copies in the order of cells
+        # A copy in the order of cells, another in 16 bits, and the cells in which rows are searched.
+        stages.append(Stage("cells", stored + n * (2 * width + 4 * cells.PROBES), 0.0))
     by_rows = n / sample.n_rows
     by_queries = n_queries / sample.n_queries
     for name, seconds in sample.seconds.items():
@@ -192,7 +193,7 @@ def _products(n: int, width: int, approximate: bool) -> float:
     if not approximate or n <= find.FEW:
         return float(n) * n * width
     count = cells.cell_count(n)
-    return _PROBED * n * 2 * (count + cells.PROBES * n / count) * width
+    return _PROBED * n * (count + cells.PROBES * n / count) * width
 
 
 def _least(

@@ -1,10 +1,9 @@
-"""Approximate nearest rows: rows in cells, each searched in the cells around its own.
+"""Approximate nearest rows: rows in cells, each searched in the cells whose centres are nearest.
 
-The rows of a cell are compared with all of the cells around it by one product, which uses the
-processor several times better than lists that are walked through row by row. Products choose
-candidates, exact distances order them. Neighbours that a border of cells keeps apart are found in
-one of two independent divisions, and then in the lists of those that were found and of those who
-found a row, again while that brings many. How many cells are around is what a sample of rows needs.
+Products of rows in 16 bits choose candidates, exact distances order them (``search/short.py``). A
+cell meets all rows that are searched in it together, so that its rows are read once for many.
+Neighbours in other cells are found in the lists of those that were found and of those who found a
+row, again while that brings many. In how many cells a row is searched is what a sample needs.
 Time O(n sqrt(n) d), memory O(n k) beside two copies of the rows in the order of cells.
 """
 
@@ -12,34 +11,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from kinrank import progress
 from kinrank.arrays import IN_MEMORY, Arrays
-from kinrank.kernels.cells import merge_lists, refine_lists, reverse_lists
+from kinrank.kernels.cells import refine_lists, reverse_lists
 from kinrank.kernels.lists import gather_rows
 from kinrank.kernels.scan import farthest_of
 from kinrank.kernels.search import settle
-from kinrank.kernels.topk import scan_products
 from kinrank.parallel import Array, Out, Runner
-from kinrank.search.blas import one_blas_thread
 from kinrank.search.exact import exact_search
+from kinrank.search.short import Panels, Scale, Shorts
 from kinrank.search.stored import HalfRows, Stored, for_kernels, rows_between
-from kinrank.search.tiles import SPARE, empty_heaps, settle_arguments, squared_norms
+from kinrank.search.tiles import settle_arguments, squared_norms
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
-PROBES = 24  # cells around a row's own in which it is searched, at most
+PROBES = 64  # cells in which a row is searched, those with the nearest centres, at most
 # Fewer do where they hold so much of what PROBES cells hold of a sample's neighbours.
-_FEWER = (4, 6, 8, 12, 16)
+_FEWER = (4, 8, 16, 24, 32, 48)
 _ENOUGH = 0.99
 # rows for each centre, and rounds, in which centres are found
 _PER_CELL = 24
 _ROUNDS = 4
 _BLOCK = 8192
-_FEW_CELLS = 32  # that are searched between two entries of the journal
+_ENTRIES = 1 << 21  # of a block that is searched at once: rows times their neighbours and cells
+_SPARE = 4  # candidates beside those that are wanted, as 16 bits are not exact
+_HELD = 4  # rows in the cells in which a row is searched, times its neighbours, at least
+_LACKING = 1024  # rows that are searched in all cells together
 _LANDMARKS = 256
 _SAMPLE = 256  # rows whose recall is measured
 # rounds at most, and the share of new entries that ends them
@@ -50,7 +50,7 @@ _REVERSE = 12  # rows that list a row which does not list them, looked at for it
 
 def cell_count(n: int) -> int:
     """Cells for ``n`` rows: about as many as rows that a row is compared with in them."""
-    return max(1, min(int(4 * n**0.5), n // 2))
+    return max(1, min(int(8 * n**0.5), n // 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +61,35 @@ class Cells:
 
     vectors : (n, d) in the order of cells; numbers : (n,) int32, the number of each of them
     starts : (n_cells + 1,) where cells begin in that order; centres : (n_cells, d)
+    scale : of the 16 bits of all that follows; centre_panels : the centres
+    panels : the rows, each cell a part
     """
 
     vectors: Stored
     numbers: Ints
     starts: Longs
     centres: Floats
+    scale: Scale
+    centre_panels: Panels
+    panels: Panels
 
     @classmethod
-    def of(cls, vectors: Stored, run: Runner, arrays: Arrays, seed: int = 0) -> Cells:
+    def of(cls, vectors: Stored, run: Runner, arrays: Arrays) -> Cells:
         """Find centres among some rows, and put all rows into the cell of the nearest."""
         with progress.stage("cells", len(vectors)):
-            centres = arrays.kept("centres", lambda: _centres(vectors, seed))
-            numbers, starts = _by_cell(vectors, centres, run)
-            return cls(_in_order(vectors, numbers, run), numbers, starts, centres)
+            scale = Scale.of(vectors, run)
+            centres = arrays.kept("centres", lambda: _centres(vectors, scale, run))
+            args = (vectors, scale, _panels_of(centres, scale))
+            cell = run.fill("cells", _nearest_centre, args, len(vectors), Out(np.int32))
+            sizes = np.bincount(cell, minlength=len(centres))
+            centres = centres[sizes > 0]
+            starts = np.zeros(len(centres) + 1, np.int64)
+            np.cumsum(sizes[sizes > 0], out=starts[1:])
+            numbers = np.argsort(cell, kind="stable").astype(np.int32)
+            in_order = _in_order(vectors, numbers, run)
+            panels = Panels.of(in_order, starts, scale, run)
+            centre_panels = _panels_of(centres, scale)
+            return cls(in_order, numbers, starts, centres, scale, centre_panels, panels)
 
     @cached_property
     def places(self) -> Ints:
@@ -88,85 +103,58 @@ class Cells:
         cell[self.numbers] = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
         return cell
 
-    def lists(self, k: int, probes: int, run: Runner) -> tuple[Ints, Floats]:
-        """About the ``k`` nearest rows of every row, itself first; lists in the order of cells.
-
-        probes : in how many cells around its own a row is searched
-        Returns numbers and squared distances, both (n, k).
-        """
-        return self._search(self.vectors, self.numbers, self.starts, k, probes, True, run)
-
     def search(
-        self, queries: Stored, k: int, run: Runner, are_rows: bool
-    ) -> tuple[Ints, Ints, Floats]:
-        """About the ``k`` nearest rows of each query.
+        self, rows: Stored, k: int, probes: int, names: Ints | None, run: Runner
+    ) -> tuple[Ints, Floats, Ints]:
+        """About the ``k`` nearest of all rows for each of ``rows``.
 
-        are_rows : whether the queries are the first rows themselves, which come first in their
-            lists
-        Returns for each query which of the lists is its own, (n_queries,) int32; and the lists,
-        numbers and squared distances, (n_queries, k).
+        probes : how many cells, those with the nearest centres, each is searched in
+        names : (n_rows,) the numbers of the rows where they are among those in cells: each comes
+            first in its own list; None where they are not
+        Returns numbers and squared distances, both (n_rows, k), and the cells, (n_rows, probes),
+        with -1 for none.
         """
-        order, starts = _by_cell(queries, self.centres, run)
-        rows = _in_order(queries, order, run)
-        lists = self._search(rows, order, starts, k, PROBES, are_rows, run)
-        return (_inverse(order), *lists)
+        n_cells = len(self.centres)
+        # So many that they hold enough rows: no list may be left with gaps.
+        probes = min(max(probes, -(-_HELD * k * n_cells // len(self.numbers))), n_cells)
+        args = (self, rows, names)
+        outs = (Out(np.int32, k), Out(np.float32, k), Out(np.int32, probes))
+        share = -(-len(rows) // (4 * run.n_workers))
+        block = run.block_size or max(1, min(share, _ENTRIES // (k + probes)))
+        ids, values, probed = run.cut(block).fill(
+            "neighbours", _search_rows, args, len(rows), *outs
+        )
+        return ids, values, probed
 
-    @cached_property
-    def around(self) -> Ints:
-        """The nearest cells of each, itself first; (n_cells, some)."""
-        count = min(len(self.centres), 2 * PROBES)
-        return exact_search(self.centres, self.centres, count, Runner(1)).indices
+    def probes_needed(self, rows: Longs, others: Ints) -> Longs:
+        """In how many cells a row must be searched to find another.
 
-    def probed(self, cell: int, probes: int, least: int) -> Ints:
-        """The cells in which rows of a cell are searched, nearest first, itself among them.
-
-        At least ``probes``, and more until they hold ``least`` rows: all where those of ``around``
-        hold fewer.
+        rows : (m,) the numbers of rows; others : (m, k) those of other rows. Returns (m, k).
         """
-        sizes = np.diff(self.starts)
-        around = self.around[cell]
-        held = np.cumsum(sizes[around])
-        count = max(min(probes, len(around)), int(np.searchsorted(held, least)) + 1)
-        return around[:count] if held[-1] >= least else np.arange(len(sizes), dtype=np.int32)
-
-    def probes_needed(self, rows: Longs, others: Ints) -> Ints:
-        """How many of the cells around a row's own must be probed to find another row.
-
-        rows : (m,) the numbers of rows; others : (m, k) those of other rows
-        Returns (m, k), the row's own cell counted; one more than there are cells in ``around``
-        where none of these holds the other row.
-        """
-        around = self.around[self.cell[rows]]
-        holds = around[:, None, :] == self.cell[others][:, :, None]
-        needed: Ints = np.where(holds.any(axis=2), holds.argmax(axis=2) + 1, around.shape[1] + 1)
+        norms = squared_norms(self.centres) / 2
+        scores = self.vectors[self.places[rows]] @ self.centres.T - norms
+        needed = np.empty(others.shape, np.int64)
+        for row, cells in enumerate(self.cell[others]):
+            needed[row] = (scores[row] >= scores[row, cells, None]).sum(axis=1)
         return needed
 
-    def _search(
-        self,
-        rows: Stored,
-        names: Ints,
-        starts: Longs,
-        k: int,
-        probes: int,
-        are_rows: bool,
-        run: Runner,
-    ) -> tuple[Ints, Floats]:
-        """The lists of ``rows``, vectors in the order of their cells: numbers and values, (n, k).
+    def nearest(self, x: Shorts, count: int, probed: Ints) -> Ints:
+        """About the ``count`` nearest rows, by their places, of the rows x in 16 bits.
 
-        names : (n,) the number of each of them, used where they are rows themselves (``are_rows``)
-        starts : (n_cells + 1,) where the rows of each cell begin
+        probed : (len(x), probes) the cells where each is searched; it is in all where these hold
+            too few rows
         """
-        args = (self, rows, names, starts, probes, are_rows)
-        outs = (Out(np.int32, indptr=k * starts), Out(np.float32, indptr=k * starts))
-        few = run.cut(run.block_size or _FEW_CELLS)
-        # Products of two cells are small: threads of their own would mostly wait for each other.
-        with one_blas_thread():
-            ids, values = few.fill("neighbours", _search_cells, args, len(self.centres), *outs)
-        return ids.reshape(-1, k), values.reshape(-1, k)
+        places = self.panels.nearest_in(x, count, probed)
+        lacking = np.flatnonzero((places < 0).any(axis=1))
+        for low in range(0, len(lacking), _LACKING):
+            rows = lacking[low : low + _LACKING]
+            every = np.tile(np.arange(len(self.centres), dtype=np.int32), (len(rows), 1))
+            places[rows] = self.panels.nearest_in(x[rows], count, every)
+        return places
 
 
 class CellSearch:
-    """Rows in two divisions into cells: an approximate search.
+    """Rows in cells: an approximate search.
 
     arrays : where long arrays lie
     """
@@ -175,64 +163,56 @@ class CellSearch:
         self._vectors = vectors
         self._run = run
         self._arrays = arrays
-        self._first = Cells.of(vectors, run, arrays, seed=0)
-        self._second = Cells.of(vectors, run, arrays, seed=1)
+        self._cells = Cells.of(vectors, run, arrays)
         self._landmarks = landmark_rows(vectors)
 
     @property
     def division(self) -> tuple[Floats, Ints]:
-        """The centres of one of the divisions, (c, d), and the cell of each row, (n,)."""
-        return self._first.centres, self._first.cell
+        """The centres of the cells, (c, d), and the cell of each row, (n,)."""
+        return self._cells.centres, self._cells.cell
 
     def rows(self, low: int, high: int, k: int) -> Neighbors:
         """About the ``k`` nearest rows of rows low to high, each first in its own list."""
         run = self._run
-        first = self._first
-        second = self._second
-        n = len(first.numbers)
-        outs = (Out(np.int32, k), Out(np.float32, k))
-        probes = self._probes(k)
-        # In the order of the second division, in which rows of a list lie near each other.
-        lists = (np.arange(n, dtype=np.int32), *second.lists(k, probes, run))
-        args: Any = (1, first.places[second.numbers], *first.lists(k, probes, run), *lists)
-        merged, merged_d = run.fill("neighbours", merge_lists, args, n, *outs)
-        ids, values = self._refined(merged, merged_d)
-        args = (for_kernels(second.vectors), self._landmarks, values)
+        cells = self._cells
+        n = len(cells.numbers)
+        found = cells.search(cells.vectors, k, self._probes(k), cells.numbers, run)
+        ids, values = self._refined(*found)
+        args: Any = (for_kernels(cells.vectors), self._landmarks, values)
         far = run.fill("neighbours", far_rows, args, n, Out(np.float32))
-        args = (second.places[low:high], ids, values, far)
-        back = run.fill("neighbours", _back_rows, args, high - low, *outs, Out(np.float32))
-        return Neighbors(*back)
+        args = (cells.places[low:high], ids, values, far)
+        outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
+        return Neighbors(*run.fill("neighbours", _back_rows, args, high - low, *outs))
 
     def _probes(self, k: int) -> int:
-        """In how many cells around its own a row is searched: as many as a sample of rows needs."""
+        """In how many cells a row is searched: as many as a sample of rows needs."""
         rows = _sample_rows(len(self._vectors))
         nearest = exact_search(self._vectors[rows], self._vectors, k, Runner(self._run.threads))
-        needed = np.minimum(
-            self._first.probes_needed(rows, nearest.indices),
-            self._second.probes_needed(rows, nearest.indices),
-        )
+        needed = self._cells.probes_needed(rows, nearest.indices)
         enough = _ENOUGH * (needed <= PROBES).mean()
         fewer = (few for few in _FEWER if few < PROBES and (needed <= few).mean() >= enough)
         return next(fewer, PROBES)
 
-    def _refined(self, ids: Ints, values: Floats) -> tuple[Ints, Floats]:
+    def _refined(self, ids: Ints, values: Floats, probed: Ints) -> tuple[Ints, Floats]:
         """Lists improved by those of their members and of the rows that list them (NN-descent).
 
         ids, values : (n, k) row numbers and squared distances, as the result, in the order of the
-        second division. Ends when a round changes few entries.
+        cells; probed : the cells in which each was searched. Ends when a round changes few entries.
         """
         run = self._run
-        second = self._second
+        cells = self._cells
         n, k = ids.shape
+        vectors = for_kernels(cells.vectors)
+        in_order = cells.cell[cells.numbers]
         is_new = self._arrays.empty((n, k), np.uint8)
         is_new[:] = 1  # of the last round; pairs of two other entries were compared before
         outs = (Out(np.int32, k), Out(np.float32, k), Out(np.uint8, k))
         back = (Out(np.int32, _REVERSE), Out(np.uint8, _REVERSE))
         by_worker = run.cut(-(-n // run.n_workers))  # every block goes through all lists
         for _ in range(_REFINED):
-            lists = (second.places, ids)
+            lists = (cells.places, ids)
             reverse = by_worker.fill("neighbours", reverse_lists, (*lists, is_new), n, *back)
-            args = (for_kernels(second.vectors), *lists, values, is_new, *reverse)
+            args = (vectors, cells.places, in_order, probed, ids, values, is_new, *reverse)
             ids, values, is_new = run.fill("neighbours", refine_lists, args, n, *outs)
             if is_new.mean() < _SETTLED:
                 break
@@ -242,72 +222,53 @@ class CellSearch:
         """As ``rows``, of the first rows and without a look through other lists."""
         run = self._run
         rows = rows_between(self._vectors, 0, count)
-        nearest = self.search(rows, k, are_rows=True)
-        args = (for_kernels(rows), self._landmarks, nearest.distances)
+        names = np.arange(count, dtype=np.int32)
+        ids, values, _ = self._cells.search(rows, k, PROBES, names, run)
+        args = (for_kernels(rows), self._landmarks, values)
         far = run.fill("neighbours", far_rows, args, count, Out(np.float32))
-        return Neighbors(nearest.indices, nearest.distances, far)
+        return Neighbors(ids, values, far)
 
-    def search(self, queries: Stored, k: int, *, are_rows: bool = False) -> Neighbors:
-        """About the ``k`` nearest rows of each query; are_rows : these are the first rows."""
-        run = self._run
-        outs = (Out(np.int32, k), Out(np.float32, k))
-        both = (cells.search(queries, k, run, are_rows) for cells in (self._first, self._second))
-        args = (int(are_rows), *chain.from_iterable(both))
-        return Neighbors(*run.fill("search", merge_lists, args, len(queries), *outs))
+    def search(self, queries: Stored, k: int) -> Neighbors:
+        """About the ``k`` nearest rows of each query."""
+        return Neighbors(*self._cells.search(queries, k, PROBES, None, self._run)[:2])
 
 
-def _search_cells(
+def _search_rows(
     low: int,
     high: int,
     cells: Cells,
     rows: Stored,
-    names: Ints,
-    starts: Longs,
-    probes: int,
-    are_rows: bool,
+    names: Ints | None,
     ids: Ints,
     values: Floats,
+    probed: Ints,
 ) -> None:
-    """The lists of the rows of the cells [low, high): what ``run`` calls for each block.
+    """The lists of rows [low, high): what ``run`` calls for each block.
 
-    cells to are_rows : as in ``Cells._search``
-    ids, values : (k len(rows),) the flattened lists, of which those of these rows are written
+    cells to names : as in ``Cells.search``
+    ids, values, probed : what it returns, of which the part of these rows is written
     """
-    k = len(ids) // max(len(rows), 1)
-    vectors = cells.vectors
-    begins = cells.starts
-    for cell in (np.flatnonzero(np.diff(starts[low : high + 1])) + low).tolist():
-        part = slice(starts[cell], starts[cell + 1])
-        members = rows[part]
-        count = part.stop - part.start
-        probed = [slice(begins[c], begins[c + 1]) for c in cells.probed(cell, probes, 2 * k)]
-        others = np.concatenate([vectors[around] for around in probed])
-        heaps = empty_heaps(count, min(len(others), k + SPARE))
-        scan_products(0, count, members @ others.T, squared_norms(others), 0, *heaps)
-        places = np.concatenate([np.arange(s.start, s.stop, dtype=np.int32) for s in probed])
-        candidates = (for_kernels(vectors), places[heaps[1]], names[part] if are_rows else None)
-        settle(
-            0,
-            count,
-            *settle_arguments(members, *candidates, cells.numbers),
-            ids.reshape(-1, k)[part],
-            values.reshape(-1, k)[part],
-        )
+    members = rows[low:high]
+    count = min(ids.shape[1] + _SPARE, len(cells.vectors))
+    x = cells.scale.shorten(members)
+    around = cells.centre_panels.nearest(x, probed.shape[1])
+    candidates = cells.nearest(x, count, around)
+    own_names = None if names is None else names[low:high]
+    args = (members, for_kernels(cells.vectors), candidates, own_names, cells.numbers)
+    settle(0, len(members), *settle_arguments(*args), ids[low:high], values[low:high])
+    probed[low:high] = around
 
 
-def _by_cell(rows: Stored, centres: Floats, run: Runner) -> tuple[Ints, Longs]:
-    """The numbers of rows by nearest centre, (n,), and where those of each begin, (cells + 1,)."""
-    cell = run.cut(_BLOCK, 1).fill(
-        "cells", _nearest_centre, (rows, centres), len(rows), Out(np.int32)
-    )
-    starts = np.zeros(len(centres) + 1, np.int64)
-    np.cumsum(np.bincount(cell, minlength=len(centres)), out=starts[1:])
-    return np.argsort(cell, kind="stable").astype(np.int32), starts
-
-
-def _nearest_centre(low: int, high: int, rows: Stored, centres: Floats, out: Ints) -> None:
+def _nearest_centre(
+    low: int, high: int, rows: Stored, scale: Scale, centres: Panels, out: Ints
+) -> None:
     """Set out[low:high] to the nearest centre of each of rows[low:high]."""
-    out[low:high] = (rows[low:high] @ centres.T - squared_norms(centres) / 2).argmax(axis=1)
+    out[low:high] = centres.nearest(scale.shorten(rows[low:high]), 1)[:, 0]
+
+
+def _panels_of(centres: Floats, scale: Scale) -> Panels:
+    """Centres in 16 bits."""
+    return Panels.of(centres, np.array([0, len(centres)]), scale, Runner(1))
 
 
 def _inverse(order: Ints) -> Ints:
@@ -351,27 +312,28 @@ def far_rows(
     np.maximum(out[low:high], values[low:high, -1], out=out[low:high])
 
 
-def _centres(vectors: Stored, seed: int) -> Floats:
+def _centres(vectors: Stored, scale: Scale, run: Runner) -> Floats:
     """The centres of cells, (``cell_count``, d), by k-means over some of the rows.
 
     It begins with random rows; an empty cell keeps its centre.
     """
     n = len(vectors)
-    count = cell_count(len(vectors))
-    random = np.random.default_rng(seed)
+    count = cell_count(n)
+    random = np.random.default_rng(0)
     centres = np.array(vectors[np.sort(random.choice(n, count, replace=False))])
     sample = np.array(vectors[:: max(1, n // (_PER_CELL * count))])
-    cell = np.empty(len(sample), np.int32)
-    with progress.stage("cells", _ROUNDS * len(sample)) as advance:
-        for _ in range(_ROUNDS):
-            for low in range(0, len(sample), _BLOCK):
-                _nearest_centre(low, low + _BLOCK, sample, centres, cell)
-                advance(len(cell[low : low + _BLOCK]))
-            order = np.argsort(cell, kind="stable")
-            filled, first = np.unique(cell[order], return_index=True)
-            sums = np.add.reduceat(sample[order], first, axis=0)
-            centres[filled] = sums / np.bincount(cell, minlength=count)[filled, None]
-    return centres
+    for _ in range(_ROUNDS):
+        cell = np.empty(len(sample), np.int32)
+        args = (sample, scale, _panels_of(centres, scale), cell)
+        run.map("cells", _nearest_centre, len(sample), *args)
+        order = np.argsort(cell, kind="stable")
+        filled, first = np.unique(cell[order], return_index=True)
+        sums = np.add.reduceat(sample[order], first, axis=0)
+        centres[filled] = sums / np.bincount(cell, minlength=count)[filled, None]
+    # Cells that are near each other follow each other, so that what is read together lies together.
+    leaders = _panels_of(centres[:: max(1, int(count**0.5))], scale)
+    leader = leaders.nearest(scale.shorten(centres), 1)[:, 0]
+    return centres[np.argsort(leader, kind="stable")]
 
 
 def landmark_rows(vectors: Stored) -> Floats:
