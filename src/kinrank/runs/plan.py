@@ -153,20 +153,22 @@ def make_plan(
     approximate = execution.search == "approximate"
     stages = [Stage("vectors", stored, 0.0)]
     if approximate and n > find.FEW:
-        # A copy in the order of cells, another in 16 bits, and the cells in which rows are searched.
-        stages.append(Stage("cells", stored + n * (2 * width + 4 * cells.PROBES), 0.0))
+        # A copy in the order of cells, and one in 16 bits.
+        stages.append(Stage("cells", stored + 2 * n * width, 0.0))
     by_rows = n / sample.n_rows
     by_queries = n_queries / sample.n_queries
     for name, seconds in sample.seconds.items():
         times = by_rows
         whole = seconds * by_rows
+        beside = 0
         if name == "neighbours":
+            beside = 4 * cells.PROBES * n if approximate and n > find.FEW else 0
             whole = rate * _products(n, width, approximate)
         elif name == "search" or name in sample.by_query:
             times = by_queries
             dense = name == "search" or method.ranking_bytes > 0
             whole = seconds * by_queries * (by_rows if dense else 1.0)
-        stages.append(Stage(name, int(sample.bytes[name] * times), whole))
+        stages.append(Stage(name, int(sample.bytes[name] * times) + beside, whole))
     least = _least(method, sample, n, width, execution, budget) + row_bytes * n
     fitting = 0 if method.whiten is None else _FITTING * width**2
     if isinstance(method.whiten, str):  # learnt from a sample
