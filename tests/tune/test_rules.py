@@ -162,6 +162,8 @@ def test_sizes_of_groups_of_hundreds(changes):
     assert found == "vast"
     assert "1.04 times" in reason
     assert choose_size(seen(**changes), UnderMap(lasting=1.04), learnt=False)[0] == "usual"
+    few = seen(**changes, rows=1200)
+    assert choose_size(few, UnderMap(lasting=1.04), learnt=True)[0] != "vast"
 
 
 @pytest.mark.parametrize(

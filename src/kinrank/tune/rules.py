@@ -23,6 +23,9 @@ from kinrank.types import Floats
 # Rows from which on a map can be learnt: with fewer, chance teaches more than the collection does.
 LEARNT_ROWS = 800
 LASTING = 0.97  # lists of a hundred are shared hardly less than lists of forty: groups go on
+# Rows from which on that is looked at: of fewer, lists of a hundred are so large a part that rows
+# have much of them in common by chance.
+VAST_ROWS = 1500
 CONFIRMED = 0.9  # below, what queries find is confirmed less than what gallery rows find
 STRANGERS_SHARE = 0.7  # the share of the original distance then
 # Times the dimension near a row that rows fill farther away: more, and they lie on no surface.
@@ -193,7 +196,7 @@ def choose_size(seen: Look, mapped: UnderMap, *, learnt: bool) -> tuple[str, str
     together = seen.together
     mutual = seen.mutual
     if learnt:
-        if mapped.lasting >= LASTING:
+        if mapped.lasting >= LASTING and seen.rows >= VAST_ROWS:
             return "vast", (
                 f"Under the projection, a row shares {mapped.lasting:.2f} times as much of its "
                 f"{VAST} nearest with its {VAST}th neighbour as of its {FAR} nearest with its "
