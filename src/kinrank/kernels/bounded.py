@@ -23,10 +23,11 @@ Records (``kernels/records.py``):
         ``rests``, (n, LEVELS - 1) the weight of a row in levels above each; ``starts``, where level
         l of column c begins, at LEVELS c + l
 
-Arrays with an entry for each of n rows: ``total``, the sums of f(u) + f(v) - f(u + v) so far;
-``omega_d``, omega d or a bound from below; ``measured``, ``done`` and ``seen``, int32, in which a
-row is marked where the entry equals ``stamp``, a number that is used for this query alone.
-``touched`` lists the rows that share a column with the query, or are in its list of neighbours.
+Arrays with an entry for each of n rows: ``total``, float32, the sums of f(u) + f(v) - f(u + v) so
+far; ``omega_d``, omega d or a bound from below; ``measured`` and ``done``, int32, in which a row is
+marked where the entry equals ``stamp``, a number that is used for this query alone; ``value_at``,
+float32, the query's values by column, 0 for columns that it lacks. ``candidates``, (n + 1,) int32,
+lists rows, the first ``count`` of it.
 
 Functions under ``kernel`` are called from Python, those under ``helper`` and ``inner`` by kernels
 (``kernels/jit.py``).
@@ -36,23 +37,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.divergence import add_listed, add_long_columns, add_ranges
+from kinrank.kernels.divergence import BUFFER
 from kinrank.kernels.fusion import put_first, scaled_distance
+from kinrank.kernels.gather import fetch
 from kinrank.kernels.jit import helper, inner, kernel
-from kinrank.kernels.measures import JS, xlog2x
-from kinrank.kernels.records import Columns
+from kinrank.kernels.logarithms import TERMS, pair_terms
+from kinrank.kernels.measures import JS, column_terms
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, squared_distance
 
 LEVELS = 4
 SHARES = (0.03, 0.01, 0.003)  # of a row's weight, at most, in levels above 0, 1, 2
 # Step 0 sums level 0 of the query and of the others; the next adds a level of the query, the one
-# after it a level of the others, and so on.
-STEPS = 2 * LEVELS - 3
-_SLACK = 2e-5  # more than sums of float32 terms are off
-# What part of the similarity that is needed may be left out of sums: as aimed at, and at most.
-_TIGHT = 0.6
-_LOOSEST = 0.85
+# after it a level of the others, and so on. The last one sums all entries.
+STEPS = 2 * LEVELS - 1
+_NO_STEP = -2  # before the first: no level of either
+_SLACK = 2e-5  # more than terms are off in all
+_ROUNDING = 1e-7  # more than a sum is off by an addition in float32
+_BELOW_ZERO = np.float32(-1e-38)  # the sum of a row that shares a column is not above it
+# How many entries of columns are added rather than an entry of a row that may have to be compared.
+_WORTH = 3
+_FEW = 0.5  # part of the similarity that was needed last, from which on rows look near
+_ROWS = 4  # that are compared in full side by side
+_PART = 512  # entries of each that are looked at together, a multiple of TERMS
 _BINS = 512  # of values up to 1, four to an octave: the upper bits of a float32
 
 
@@ -94,121 +101,182 @@ def most_similarity(weight):
 
 
 @inner
-def left_out_at(step, rests):
-    """How much more similar two rows may be than sums over the levels of a step say.
-
-    step : 0 to STEPS - 1; rests : (LEVELS - 1,) the query's weight above each level
-    """
-    of_query = most_similarity(np.float64(rests[(step + 1) // 2]))
-    of_others = most_similarity(SHARES[step // 2])
-    return of_query + of_others + _SLACK
+def query_level(step):
+    """The last level of the query's entries that a step sums."""
+    return (step + 1) // 2
 
 
 @inner
-def enough_steps(needed, rests):
-    """The first step, 0 to STEPS - 1, whose sums leave out at most _TIGHT of ``needed``.
+def other_level(step):
+    """The last level of the other rows' entries that a step sums."""
+    return step // 2
 
-    STEPS if none does: whole sums are needed then.
-    needed : the least similarity of a row that can be among the first
-    rests : (LEVELS - 1,) the query's weight above each level
+
+@inner
+def left_out_at(step, rests, width):
+    """How much more similar two rows may be than sums over the levels of a step say.
+
+    step : 0 to STEPS - 1; rests : (LEVELS - 1,) the query's weight above each level
+    width : how many entries the query has
     """
-    step = 0
-    while step < STEPS and left_out_at(step, rests) > _TIGHT * needed:
-        step += 1
-    return step
+    left_out = _SLACK + _ROUNDING * width
+    if query_level(step) < LEVELS - 1:
+        left_out += most_similarity(np.float64(rests[query_level(step)]))
+    if other_level(step) < LEVELS - 1:
+        left_out += most_similarity(SHARES[other_level(step)])
+    return left_out
+
+
+@inner
+def added_levels(mark, before, step):
+    """Which levels of a column are summed for an entry of the query after a step, and not before.
+
+    mark : of the entry, LEVELS times its column plus its level
+    before, step : steps, ``before`` _NO_STEP where nothing is summed yet
+    Returns the first of these levels, and the one behind the last.
+    """
+    level = mark % LEVELS
+    if level > query_level(step):
+        return 0, 0
+    if level > query_level(before):
+        return 0, other_level(step) + 1
+    return other_level(before) + 1, other_level(step) + 1
+
+
+@inner
+def added_entries(marks, before, step, starts):
+    """How many entries of columns are summed after a step, and not before.
+
+    marks : of the query's entries; before, step : as in ``added_levels``; starts : of ``Levels``
+    """
+    count = np.int64(0)
+    for mark in marks:
+        low_level, high_level = added_levels(mark, before, step)
+        column = mark // LEVELS * LEVELS
+        count += starts[column + high_level] - starts[column + low_level]
+    return count
+
+
+@inner
+def add_levels(marks, values, entropies, before, step, starts, columns, terms, total):
+    """Add what is summed after a step, and not before, to the sums of a query with all rows.
+
+    marks, values, entropies : of the query's entries
+    before, step : as in ``added_levels``; starts : of ``Levels``; columns : ``records.Columns``
+    terms : (BUFFER,) float32 scratch; total : see the top of the file
+    """
+    rows = columns.rows
+    column_values = columns.values
+    column_entropies = columns.entropies
+    last = marks.shape[0] - 1
+    for e in range(marks.shape[0]):
+        next_column = starts[marks[min(e + 2, last)] // LEVELS * LEVELS]
+        fetch(64, rows, next_column)
+        fetch(64, column_values, next_column)
+        fetch(64, column_entropies, next_column)
+        low_level, high_level = added_levels(marks[e], before, step)
+        column = marks[e] // LEVELS * LEVELS
+        column_end = starts[column + high_level]
+        for begin in range(starts[column + low_level], column_end, BUFFER):
+            part = slice(begin, min(begin + BUFFER, column_end))
+            column_terms(
+                JS, values[e], entropies[e], column_values[part], column_entropies[part], terms
+            )
+            others = rows[part]
+            for t in range(others.shape[0]):
+                total[np.uint32(others[t])] += terms[t]
+
+
+@inner
+def take_part(ids, values, value_at, u, v):
+    """The values of two rows in some columns, and zeros behind them up to a multiple of TERMS.
+
+    ids, values : columns and values of one row, at most _PART; value_at : (n,) the other's
+    u, v : (_PART,) float32, the values of the other row and of this one, the output
+    Returns how many there are, with the zeros.
+    """
+    size = ids.shape[0]
+    for t in range(size):
+        u[t] = value_at[np.uint32(ids[t])]
+    for t in range(size):
+        v[t] = values[t]
+    padded = (size + TERMS - 1) // TERMS * TERMS
+    for t in range(size, padded):
+        u[t] = 0.0
+        v[t] = 0.0
+    return padded
 
 
 @helper
-def bounded_sums(
-    marks, values, entropies, step, columns, first, stamp, total, seen, touched, count
-):
-    """The sums of a query with all rows, over the levels of a step alone.
+def complete_sums(rows, encodings, value_at, sums):
+    """The whole sums of f(u) + f(v) - f(u + v) of a query with ``rows``, written to ``sums``.
 
-    marks, values, entropies : of the query, LEVELS times the column plus the level of each entry
-    step : 0 to STEPS - 1
-    columns : F' by columns, ``records.Columns``, with ``ptr`` by levels: where level l of column c
-        begins, at LEVELS c + l
-    first : the first gallery row; stamp, total, seen, touched, count : see the top of the file; the
-        first ``count`` of ``touched`` are there already
-    Returns how many rows ``touched`` has (``divergence.add_ranges``).
+    rows : int32; encodings : F' of all rows, ``records.Encodings``
+    value_at : see the top of the file; sums : float64, as long or longer
+    The terms of a row are added one by one, as everywhere, so several rows are summed side by side:
+    an addition waits for the one before it.
     """
-    query_level = (step + 1) // 2
-    other_level = step // 2
-    starts = columns.ptr
-    width = marks.shape[0]
-    begins = np.empty(width, np.int64)
-    ends = np.empty(width, np.int64)
-    summed_values = np.empty(width, np.float32)
-    summed_entropies = np.empty(width, np.float32)
-    n_summed = 0
-    for e in range(width):
-        level = marks[e] % LEVELS
-        if level <= query_level:
-            column = marks[e] - level
-            begins[n_summed] = starts[column]
-            ends[n_summed] = starts[column + other_level + 1]
-            summed_values[n_summed] = values[e]
-            summed_entropies[n_summed] = entropies[e]
-            n_summed += 1
-    return add_ranges(
-        JS,
-        begins[:n_summed],
-        ends[:n_summed],
-        summed_values[:n_summed],
-        summed_entropies[:n_summed],
-        columns,
-        first,
-        stamp,
-        total,
-        seen,
-        touched,
-        count,
-    )
-
-
-@helper
-def complete_sums(rows, ids, values, entropies, encodings, slot, total):
-    """The whole sums of f(u) + f(v) - f(u + v) of a query with ``rows``, written to ``total``.
-
-    ids, values, entropies : the columns of the query, its values u, and f(u)
-    encodings : F' of all rows, ``records.Encodings``
-    slot : (n,) int32, 0 for every column, and so it is again in the end
-    """
+    count = rows.shape[0]
     ptr = encodings.ptr
-    all_ids = encodings.ids
-    all_values = encodings.values
-    width = ids.shape[0]
-    row_value_at = np.zeros(width + 1, np.float32)  # the row's value at each entry of the query
-    shared = np.empty(width + 1, np.uint32)
-    u = np.empty(width, np.float32)
-    v = np.empty(width, np.float32)
-    fu = np.empty(width, np.float32)
-    for e in range(width):
-        slot[ids[e]] = e + 1  # 1 + the entry of a column; 0 for columns that the query lacks
-    for row in rows:
-        entries = slice(ptr[row], ptr[row + 1])
-        row_ids = all_ids[entries]
-        row_values = all_values[entries]
-        for t in range(row_ids.shape[0]):
-            row_value_at[np.uint32(slot[np.uint32(row_ids[t])])] = row_values[t]
-        count = np.uint64(0)
-        for e in range(width):  # without a branch, which could not be foreseen
-            shared[count] = e
-            count += np.uint64(row_value_at[e + 1] > 0)
-        for t in range(count):
-            e = shared[t]
-            u[t] = values[e]
-            fu[t] = entropies[e]
-            v[t] = row_value_at[e + np.uint32(1)]
-            row_value_at[e + np.uint32(1)] = 0
-        for t in range(count):
-            v[t] = fu[t] + xlog2x(v[t]) - xlog2x(u[t] + v[t])
-        row_total = 0.0
-        for t in range(count):
-            row_total += v[t]
-        total[row] = row_total
-    for e in range(width):
-        slot[ids[e]] = 0
+    ids = encodings.ids
+    values = encodings.values
+    u = np.empty(_PART, np.float32)
+    v = np.empty(_PART, np.float32)
+    terms = np.zeros((_ROWS, _PART), np.float32)
+    for first_row in range(0, count, _ROWS):
+        n_rows = min(_ROWS, count - first_row)
+        longest = np.int64(0)
+        for j in range(n_rows):
+            row = rows[first_row + j]
+            longest = max(longest, ptr[row + 1] - ptr[row])
+            following = ptr[rows[min(first_row + j + _ROWS, count - 1)]]
+            fetch(64, ids, following)
+            fetch(64, values, following)
+        sum_0 = 0.0
+        sum_1 = 0.0
+        sum_2 = 0.0
+        sum_3 = 0.0
+        for begin in range(0, longest, _PART):
+            size = min(_PART, longest - begin)
+            for j in range(_ROWS):
+                n_terms = np.int64(0)
+                if j < n_rows:
+                    row = rows[first_row + j]
+                    part_begin = min(ptr[row] + begin, ptr[row + 1])
+                    part = slice(part_begin, min(part_begin + _PART, ptr[row + 1]))
+                    n_terms = take_part(ids[part], values[part], value_at, u, v)
+                    for t in range(0, n_terms, TERMS):
+                        pair_terms(TERMS, t, u, v, terms[j])
+                for t in range(n_terms, size):
+                    terms[j, t] = 0.0
+            for t in range(size):
+                sum_0 += terms[0, t]
+                sum_1 += terms[1, t]
+                sum_2 += terms[2, t]
+                sum_3 += terms[3, t]
+        four_sums = (sum_0, sum_1, sum_2, sum_3)
+        for j in range(n_rows):
+            sums[first_row + j] = four_sums[j]
+
+
+@inner
+def add_summed(total, most, first, measured, stamp, candidates, count):
+    """Add the rows whose sum so far is at most ``most`` to the candidates; returns their number.
+
+    total, measured, stamp, candidates, count : see the top of the file; rows that are marked as
+        measured are left out
+    most : less than 0; first : the first gallery row
+    """
+    for row in range(first, total.shape[0]):
+        candidates[np.uint64(count)] = row
+        count += (total[row] <= most) & (measured[row] != stamp)
+    return count
+
+
+@inner
+def least_distance(total, omega_d, one_minus_omega):
+    """d* of a row by its sum so far, without what that leaves out."""
+    return np.float32(one_minus_omega * (1.0 + 0.5 * total) + omega_d)
 
 
 @inner
@@ -220,25 +288,24 @@ def nearest_so_far(rows, k, one_minus_omega, total, omega_d, best, chosen):
     Returns how many there are, at most k.
     """
     n_chosen = np.int64(0)
-    for other in rows:
-        value = np.float32(one_minus_omega * (1.0 + 0.5 * total[other]) + omega_d[other])
-        n_chosen = heap_offer(best, chosen, n_chosen, k, value, other)
+    for row in rows:
+        value = least_distance(total[row], omega_d[row], one_minus_omega)
+        n_chosen = heap_offer(best, chosen, n_chosen, k, value, row)
     return n_chosen
 
 
 @inner
-def keep_possible(count, one_minus_omega, total, omega_d, touched, done, stamp, bound):
-    """Keep the touched rows whose d* so far is within a bound and whose d* is not known yet.
+def keep_possible(rows, one_minus_omega, total, omega_d, done, stamp, bound):
+    """Keep the rows whose d* so far is within a bound and whose d* is not known yet.
 
-    count : rows in ``touched``, which is compacted; returns how many are left
-    done : (n,) marks the rows whose d* is known with the stamp
+    rows : compacted; returns how many are left
+    done, stamp : see the top of the file
     """
-    n_kept = 0
-    for t in range(count):
-        other = touched[t]
-        touched[n_kept] = other
-        value = one_minus_omega * (1.0 + 0.5 * total[other]) + omega_d[other]
-        n_kept += value <= bound and done[other] != stamp
+    n_kept = np.int64(0)
+    for row in rows:
+        rows[n_kept] = row
+        value = one_minus_omega * (1.0 + 0.5 * total[row]) + omega_d[row]
+        n_kept += value <= bound and done[row] != stamp
     return n_kept
 
 
@@ -264,18 +331,21 @@ def compute_plain_distances(rows, x, farthest, fusion, measured, stamp, omega_d)
 
 
 @inner
-def offer_rows(rows, one_minus_omega, order, total, omega_d, best, numbers, size):
-    """Offer rows whose d' and d are known to the heap of the first k.
+def offer_rows(rows, sums, one_minus_omega, order, omega_d, done, stamp, best, numbers, size):
+    """Offer rows whose d' and d are known to the heap of the first k, and mark them as done.
 
-    rows : int32; total, omega_d : see the top of the file
+    rows : int32; sums : whole sums of f(u) + f(v) - f(u + v) of each of ``rows``
+    omega_d, done, stamp : see the top of the file
     order : (n,) the number that stands for each row in results and in ties
     best, numbers, size : a max-heap of d* and of these numbers, both (k,), and how many it holds
     Returns how many it holds then.
     """
-    for other in rows:
-        d_prime = np.float32(min(max(1.0 + 0.5 * total[other], 0.0), 1.0))
-        value = one_minus_omega * d_prime + omega_d[other]
-        size = heap_offer(best, numbers, size, best.shape[0], value, order[other])
+    for t in range(rows.shape[0]):
+        row = rows[t]
+        d_prime = np.float32(min(max(1.0 + 0.5 * sums[t], 0.0), 1.0))
+        value = one_minus_omega * d_prime + omega_d[row]
+        size = heap_offer(best, numbers, size, best.shape[0], value, order[row])
+        done[row] = stamp
     return size
 
 
@@ -292,6 +362,7 @@ def first_bounded(
     complete : (n_queries,) bool, whether no row that is not listed and shares no column can be
         among them. Of all three what belongs to queries [low, high) is written.
     The k rows that look nearest by the heavy entries give a bound, which rules out most others.
+    Lighter entries are added as long as that costs less than to compare the rows that are left.
     """
     ptr = encodings.ptr
     ids = encodings.ids
@@ -300,7 +371,7 @@ def first_bounded(
     columns = encodings.columns
     marks = levels.marks
     rests = levels.rests
-    by_level = Columns(levels.starts, columns.rows, columns.values, columns.entropies)
+    starts = levels.starts
     omega = fusion.omega
     vectors = fusion.vectors
     order = fusion.order
@@ -313,127 +384,126 @@ def first_bounded(
     best = np.empty(k, np.float32)
     numbers = np.empty(k, np.int32)
     spare = np.empty(2 * k, np.float32)
-    chosen = np.empty(2 * k, np.int32)
-    total = np.zeros(n, np.float64)
-    seen = np.full(n, -1, np.int32)
-    touched = np.empty(n + 1, np.int32)
+    likely = np.empty(2 * k, np.int32)
+    nearest = np.empty(k, np.int32)
+    sums = np.empty(2 * k, np.float64)
+    terms = np.empty(BUFFER, np.float32)
+    total = np.zeros(n, np.float32)
+    value_at = np.zeros(n, np.float32)
+    candidates = np.empty(n + 1, np.int32)
     measured = np.full(n, -1, np.int32)
     done = np.full(n, -1, np.int32)
     omega_d = np.empty(n, np.float32)
-    slot = np.zeros(n, np.int32)
     x_buffer = np.empty(vectors.shape[1], np.float32)
-    step = 2
+    step = np.int64(2)
+    needed = 0.0
     for row in range(low, high):
         entries = slice(ptr[row], ptr[row + 1])
-        query_ids = ids[entries]
+        width = ptr[row + 1] - ptr[row]
+        query_marks = marks[entries]
         query_values = values[entries]
         query_entropies = entropies[entries]
-        query_marks = marks[entries]
+        x = row_of(vectors, order[row], x_buffer)
+        for e in range(ptr[row], ptr[row + 1]):
+            value_at[ids[e]] = values[e]
+        total[first:] = np.float32(0)
+        before = np.int64(_NO_STEP)
+        step = max(step - 1, 0)
+        add_levels(
+            query_marks, query_values, query_entropies, before, step, starts, columns, terms, total
+        )
         # The least omega d of a row that is not listed.
         least_omega_d = omega * list_d[row, list_d.shape[1] - 1]
-        x = row_of(vectors, order[row], x_buffer)
-        n_listed = add_listed(lists[row], first, row, total, seen, touched)
-        count = bounded_sums(
-            query_marks,
-            query_values,
-            query_entropies,
-            step,
-            by_level,
-            first,
-            row,
-            total,
-            seen,
-            touched,
-            n_listed,
-        )
-        for t in range(count):
-            omega_d[touched[t]] = least_omega_d
+        n_measured = np.int64(0)
         for t in range(lists.shape[1]):
-            if lists[row, t] >= first:
-                omega_d[lists[row, t]] = omega * list_d[row, t]
-                measured[lists[row, t]] = row
+            listed_row = lists[row, t]
+            if listed_row >= first and measured[listed_row] != row:
+                omega_d[listed_row] = omega * list_d[row, t]
+                measured[listed_row] = row
+                candidates[n_measured] = listed_row
+                n_measured += 1
+        most = min(np.float32(-2 * _FEW * needed), _BELOW_ZERO)
+        count = add_summed(total, most, first, measured, row, candidates, n_measured)
+        if count < n_measured + 2 * k:
+            count = add_summed(total, _BELOW_ZERO, first, measured, row, candidates, n_measured)
+        for t in range(n_measured, count):
+            omega_d[candidates[t]] = least_omega_d
         # Twice, as rows that are not listed look nearer than they are before they are measured.
-        size = nearest_so_far(
-            touched[:count], 2 * k, one_minus_omega, total, omega_d, spare, chosen
+        n_likely = nearest_so_far(
+            candidates[:count], 2 * k, one_minus_omega, total, omega_d, spare, likely
         )
-        compute_plain_distances(chosen[:size], x, farthest[row], fusion, measured, row, omega_d)
-        size = nearest_so_far(touched[:count], k, one_minus_omega, total, omega_d, best, chosen)
-        compute_plain_distances(chosen[:size], x, farthest[row], fusion, measured, row, omega_d)
-        complete_sums(
-            chosen[:size], query_ids, query_values, query_entropies, encodings, slot, total
-        )
-        for t in range(size):
-            done[chosen[t]] = row
+        for t in range(n_likely):
+            candidates[n_measured] = likely[t]
+            n_measured += measured[likely[t]] != row
+        compute_plain_distances(likely[:n_likely], x, farthest[row], fusion, measured, row, omega_d)
+        size = nearest_so_far(likely[:n_likely], k, one_minus_omega, total, omega_d, best, nearest)
+        complete_sums(nearest[:size], encodings, value_at, sums)
         size = offer_rows(
-            chosen[:size], one_minus_omega, order, total, omega_d, best, numbers, np.int64(0)
+            nearest[:size],
+            sums,
+            one_minus_omega,
+            order,
+            omega_d,
+            done,
+            row,
+            best,
+            numbers,
+            np.int64(0),
         )
+        # The least similarity of a row that is not listed and may be among the first.
         needed = 1.0 - (best[0] + 1e-6 - least_omega_d) / one_minus_omega if size == k else 0.0
-        summed_step = step
-        step = enough_steps(needed, rests[row])
-        left_out = left_out_at(summed_step, rests[row])
-        if step > summed_step and left_out > _LOOSEST * needed:
-            left_out = 0.0
-            if step < STEPS:
-                left_out = left_out_at(step, rests[row])
-                count = bounded_sums(
-                    query_marks,
-                    query_values,
-                    query_entropies,
-                    step,
-                    by_level,
-                    first,
-                    row,
-                    total,
-                    seen,
-                    touched,
-                    n_listed,
-                )
-            else:
-                count = add_long_columns(
-                    JS,
-                    query_ids,
-                    query_values,
-                    query_entropies,
-                    columns,
-                    first,
-                    row,
-                    total,
-                    seen,
-                    touched,
-                    n_listed,
-                )
-            for t in range(count):
-                if measured[touched[t]] != row:
-                    omega_d[touched[t]] = least_omega_d
+        while True:
+            left_out = left_out_at(step, rests[row], width)
+            most = min(np.float32(2 * (left_out - needed)), _BELOW_ZERO)
+            count = add_summed(total, most, first, measured, row, candidates, n_measured)
+            if step == STEPS - 1:
+                break
+            n_entries = added_entries(query_marks, step, step + 1, starts)
+            if left_out < needed and (count - n_measured) * width <= _WORTH * n_entries:
+                break
+            before = step
+            step += 1
+            add_levels(
+                query_marks,
+                query_values,
+                query_entropies,
+                before,
+                step,
+                starts,
+                columns,
+                terms,
+                total,
+            )
+        for t in range(n_measured, count):
+            omega_d[candidates[t]] = least_omega_d
         while count > 0:  # the likely ones first, since each makes the bound tighter
             bound = best[0] + 1e-6 + one_minus_omega * left_out if size == k else np.inf
             for _ in range(2):
                 count = keep_possible(
-                    count, one_minus_omega, total, omega_d, touched, done, row, bound
+                    candidates[:count], one_minus_omega, total, omega_d, done, row, bound
                 )
                 compute_plain_distances(
-                    touched[:count], x, farthest[row], fusion, measured, row, omega_d
+                    candidates[:count], x, farthest[row], fusion, measured, row, omega_d
                 )
             n_likely = nearest_so_far(
-                touched[:count], k, one_minus_omega, total, omega_d, spare, chosen
+                candidates[:count], 2 * k, one_minus_omega, total, omega_d, spare, likely
             )
-            if left_out > 0:
-                complete_sums(
-                    chosen[:n_likely],
-                    query_ids,
-                    query_values,
-                    query_entropies,
-                    encodings,
-                    slot,
-                    total,
-                )
-            for t in range(n_likely):
-                done[chosen[t]] = row
+            complete_sums(likely[:n_likely], encodings, value_at, sums)
             size = offer_rows(
-                chosen[:n_likely], one_minus_omega, order, total, omega_d, best, numbers, size
+                likely[:n_likely],
+                sums,
+                one_minus_omega,
+                order,
+                omega_d,
+                done,
+                row,
+                best,
+                numbers,
+                size,
             )
-        step = min(step, STEPS - 1)
         complete[row] = (
             size == k and best[0] < one_minus_omega * least_background[row] + least_omega_d
         )
         put_first(best, numbers, size, first, out_ids[row], out[row])
+        for e in range(ptr[row], ptr[row + 1]):
+            value_at[ids[e]] = 0.0

@@ -19,7 +19,8 @@ import numpy as np
 
 from kinrank.kernels.gather import fetch
 from kinrank.kernels.jit import filling, helper, inner, kernel
-from kinrank.kernels.measures import column_terms, finish, shared_sum, xlog2x
+from kinrank.kernels.logarithms import ENTRIES, WIDTH, lane_sums
+from kinrank.kernels.measures import JS, column_terms, finish, shared_sum, xlog2x
 from kinrank.kernels.rows import begin_sums, enlarge
 
 BUFFER = 256  # entries of a column whose terms are computed at a time
@@ -213,6 +214,57 @@ def divergence_rows(low, high, encodings, lists, first):
             size += 1
         lengths[row - low] = count
     return lengths, out_ids[:size].copy(), out[:size].copy()
+
+
+@kernel
+def divergence_to_all(queries, ptr, ids, values, first, out):
+    """d' of each of ``queries`` to all rows >= ``first``, by Jensen-Shannon.
+
+    queries : (m,) int32, row numbers; ptr, ids, values : F' by rows
+    out : (m, n - first) float32, the output
+    WIDTH queries stand side by side: the entries of each row are read once for all of them. The
+    terms of two rows are added in the order of their columns, as ``add_columns`` does.
+    """
+    n = ptr.shape[0] - 1
+    longest = np.int64(0)
+    for row in range(first, n):
+        longest = max(longest, ptr[row + 1] - ptr[row])
+    u = np.zeros((n, WIDTH), np.float32)
+    fu = np.zeros((n, WIDTH), np.float32)
+    held = np.zeros(n, np.bool_)  # whether one of the queries has a column
+    row_ids = np.empty(longest + ENTRIES, np.int32)
+    row_values = np.empty(longest + ENTRIES, np.float32)
+    row_entropies = np.empty(longest + ENTRIES, np.float32)
+    sums = np.empty(WIDTH, np.float64)
+    for begin in range(0, queries.shape[0], WIDTH):
+        lanes = min(WIDTH, queries.shape[0] - begin)
+        for lane in range(lanes):
+            query = queries[begin + lane]
+            for e in range(ptr[query], ptr[query + 1]):
+                u[ids[e], lane] = values[e]
+                fu[ids[e], lane] = xlog2x(values[e])
+                held[ids[e]] = True
+        for row in range(first, n):
+            size = np.int64(0)
+            for e in range(ptr[row], ptr[row + 1]):  # without a branch, which could not be foreseen
+                row_ids[np.uint64(size)] = ids[e]
+                row_values[np.uint64(size)] = values[e]
+                size += held[np.uint32(ids[e])]
+            padded = (size + ENTRIES - 1) // ENTRIES * ENTRIES
+            for t in range(size, padded):  # a value of 0 adds nothing
+                row_ids[t] = 0
+                row_values[t] = 0.0
+            for t in range(padded):
+                row_entropies[t] = xlog2x(row_values[t])
+            lane_sums(ENTRIES, padded, row_ids, row_values, row_entropies, u, fu, sums)
+            for lane in range(lanes):
+                out[begin + lane, row - first] = finish(JS, sums[lane], 0.0, 0.0)
+        for lane in range(lanes):
+            query = queries[begin + lane]
+            for e in range(ptr[query], ptr[query + 1]):
+                u[ids[e], lane] = 0.0
+                fu[ids[e], lane] = 0.0
+                held[ids[e]] = False
 
 
 @kernel

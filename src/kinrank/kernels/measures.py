@@ -67,7 +67,7 @@ MEASURES: dict[str, Measure] = {
     "similarity": Measure(code=None),
 }
 
-_ROOT_HALF = np.int32(0x3F3504F3)
+ROOT_HALF = np.int32(0x3F3504F3)
 # log2(1 + m) / m for m in [sqrt(1/2) - 1, sqrt(2) - 1]: least squares, off by less than 4e-8.
 _L1 = np.float32(1.442695)
 _L2 = np.float32(-0.721347333)
@@ -78,6 +78,7 @@ _L6 = np.float32(-0.238919953)
 _L7 = np.float32(0.215675436)
 _L8 = np.float32(-0.20742503)
 _L9 = np.float32(0.126139669)
+COEFFICIENTS = (_L1, _L2, _L3, _L4, _L5, _L6, _L7, _L8, _L9)
 
 
 @inner
@@ -88,7 +89,7 @@ def xlog2x(x):
     loop over this does.
     """
     bits = np.float32(x).view(np.int32)
-    e = (bits - _ROOT_HALF) >> np.int32(23)
+    e = (bits - ROOT_HALF) >> np.int32(23)
     m = np.int32(bits - (e << np.int32(23))).view(np.float32) - np.float32(1)
     high = _L5 + m * (_L6 + m * (_L7 + m * (_L8 + m * _L9)))
     return x * (np.float32(e) + m * (_L1 + m * (_L2 + m * (_L3 + m * (_L4 + m * high)))))

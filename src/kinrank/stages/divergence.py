@@ -25,6 +25,10 @@ from kinrank.stages.clusters import nearest, regular
 from kinrank.stages.sparse import columns_as_rows, transposed
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
+# Part of the entries of a gallery that a query's columns hold, from which on it costs less to go
+# through all rows than through these columns.
+_DENSE = 0.1
+_MANY = 10**8  # entries, from which on to compile a kernel for it costs less than it saves
 _LONG = 8  # entries of a column for each result, from which on bounds cost less than they save
 
 
@@ -91,11 +95,22 @@ class Divergence:
         """
         if not self.measure.has_bound:
             return False
+        compared = self._column_entries(n_queries, first)
+        return compared > _LONG * k * int(self.rows.indptr[n_queries])
+
+    def has_full_columns(self, n_queries: int, first: int) -> bool:
+        """Whether it is cheaper to compare queries with all rows than by columns: ``to_all``."""
+        if not self.measure.has_bound:
+            return False
+        entries = int(self.rows.indptr[-1] - self.rows.indptr[first])
+        return self._column_entries(n_queries, first) > max(_DENSE * n_queries * entries, _MANY)
+
+    def _column_entries(self, n_queries: int, first: int) -> int:
+        """How many entries the columns of the queries have in rows from ``first`` on, in all."""
         rows = self.rows
         every = np.ones(rows.n_columns, np.bool_)
         lengths = np.diff(column_starts(first, rows.indptr, rows.indices, every))
-        compared = int((lengths * self._of_queries(n_queries)).sum())
-        return compared > _LONG * k * int(rows.indptr[n_queries])
+        return int((lengths * self._of_queries(n_queries)).sum())
 
     def columns_by_level(self, n_queries: int, run: Runner, first: int) -> CandidateColumns:
         """As ``columns``, the heavy entries of a column first; see ``kernels.bounded``."""
@@ -176,6 +191,13 @@ class Divergence:
         columns = columns or self.columns(n_queries, run, first)
         args = (block.start, self.encodings(columns), lists, first)
         return run.rows("divergence", _divergence_rows, args, block.stop - block.start, n)
+
+    def to_all(self, queries: Ints, first: int) -> Floats:
+        """d' of ``queries`` to all rows from ``first`` on; where ``has_full_columns``."""
+        rows = self.rows
+        out = np.empty((len(queries), len(rows) - first), np.float32)
+        kernels.divergence_to_all(queries, rows.indptr, rows.indices, rows.values, first, out)
+        return out
 
     def encodings(self, columns: CandidateColumns) -> Encodings:
         """What kernels compute d' from, as a sum over shared columns; not for "similarity"."""

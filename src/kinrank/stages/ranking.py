@@ -138,7 +138,7 @@ class Ranker:
             candidates = self._first_k(block, columns, ranking, complete)
         missing = block.start + np.flatnonzero(~complete[block]).astype(np.int32)
         if len(missing):
-            if candidates is None:
+            if candidates is None and not self._has_full_columns:
                 candidates = self._divergence_to_candidates(block, columns)
             self._rank_all(missing, block.start, candidates, ranking)
 
@@ -203,12 +203,19 @@ class Ranker:
         return self.fusion == "euclidean"
 
     def _candidate_columns(self, k: int, run: Runner) -> CandidateColumns | None:
-        """F' by columns, for rankings of ``k``; None where shortest paths give d'."""
-        if self.graph is not None:
+        """F' by columns, for rankings of ``k``; None where d' is found without them."""
+        if self.graph is not None or (self._has_full_columns and k >= self.n_answers):
             return None
         if self._has_bound(k):
             return self.divergence.columns_by_level(self.n_queries, run, self.first)
         return self.divergence.columns(self.n_queries, run, self.first)
+
+    @cached_property
+    def _has_full_columns(self) -> bool:
+        """Whether whole rankings compare queries with all rows of F' instead of by columns."""
+        if self.allowed is not None or self.graph is not None:
+            return False
+        return self.divergence.has_full_columns(self.n_queries, self.first)
 
     def _has_bound(self, k: int) -> bool:
         """Whether bounds on d' rule out most rows before it is computed."""
@@ -338,7 +345,7 @@ class Ranker:
     def _divergence_to_candidates(
         self, block: slice, columns: CandidateColumns | None
     ) -> SparseRows | None:
-        """d' of the queries of a block to their candidates; None where shortest paths give it."""
+        """d' of the queries of a block to their candidates; None where it is found otherwise."""
         if columns is None:
             return None
         lists = self.distances.query_lists.indices
@@ -462,8 +469,10 @@ class Ranker:
         """d' from each query to the whole gallery, (len(queries), n_answers).
 
         candidates : d' to the candidates of queries from ``block_start`` on; None with shortest
-            paths
+            paths, and where queries are compared with all rows
         """
+        if candidates is None and self.graph is None:
+            return self.divergence.to_all(queries, self.first)
         out = np.empty((len(queries), self.n_answers), np.float32)
         if candidates is None:
             assert self.graph is not None
