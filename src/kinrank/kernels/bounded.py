@@ -157,7 +157,7 @@ def added_entries(marks, before, step, starts):
     return count
 
 
-@inner
+@helper
 def add_levels(marks, values, entropies, before, step, starts, columns, terms, total):
     """Add what is summed after a step, and not before, to the sums of a query with all rows.
 
@@ -168,17 +168,26 @@ def add_levels(marks, values, entropies, before, step, starts, columns, terms, t
     rows = columns.rows
     column_values = columns.values
     column_entropies = columns.entropies
-    last = marks.shape[0] - 1
-    for e in range(marks.shape[0]):
-        next_column = starts[marks[min(e + 2, last)] // LEVELS * LEVELS]
-        fetch(64, rows, next_column)
-        fetch(64, column_values, next_column)
-        fetch(64, column_entropies, next_column)
+    width = marks.shape[0]
+    summed = np.empty(width + 1, np.int32)  # entries of the query
+    begins = np.empty(width + 1, np.int64)
+    ends = np.empty(width + 1, np.int64)
+    n_summed = 0
+    for e in range(width):
         low_level, high_level = added_levels(marks[e], before, step)
         column = marks[e] // LEVELS * LEVELS
-        column_end = starts[column + high_level]
-        for begin in range(starts[column + low_level], column_end, BUFFER):
-            part = slice(begin, min(begin + BUFFER, column_end))
+        summed[n_summed] = e
+        begins[n_summed] = starts[column + low_level]
+        ends[n_summed] = starts[column + high_level]
+        n_summed += begins[n_summed] < ends[n_summed]
+    for i in range(n_summed):
+        following = begins[min(i + 2, n_summed - 1)]
+        fetch(32, rows, following)
+        fetch(32, column_values, following)
+        fetch(32, column_entropies, following)
+        e = summed[i]
+        for begin in range(begins[i], ends[i], BUFFER):
+            part = slice(begin, min(begin + BUFFER, ends[i]))
             column_terms(
                 JS, values[e], entropies[e], column_values[part], column_entropies[part], terms
             )
@@ -225,7 +234,7 @@ def complete_sums(rows, encodings, value_at, sums):
     terms = np.zeros((_ROWS, _PART), np.float32)
     for first_row in range(0, count, _ROWS):
         n_rows = min(_ROWS, count - first_row)
-        longest = np.int64(0)
+        longest = 0
         for j in range(n_rows):
             row = rows[first_row + j]
             longest = max(longest, ptr[row + 1] - ptr[row])
@@ -408,7 +417,8 @@ def first_bounded(
             value_at[ids[e]] = values[e]
         total[first:] = np.float32(0)
         before = np.int64(_NO_STEP)
-        step = max(step - 1, 0)
+        if step > 0:
+            step -= 1
         add_levels(
             query_marks, query_values, query_entropies, before, step, starts, columns, terms, total
         )

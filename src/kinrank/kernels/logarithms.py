@@ -37,7 +37,7 @@ def _ints(number: int) -> Any:
     return ir.Constant(_INTS, [number] * WIDTH)
 
 
-def _floats(number: float) -> Any:
+def _floats(number: Any) -> Any:
     """A vector of the same float32."""
     return ir.Constant(_FLOATS, [float(number)] * WIDTH)
 
