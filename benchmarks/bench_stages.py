@@ -2,6 +2,7 @@
 
     python benchmarks/bench_stages.py [--data FOLDER] [--sets NAME ...] [--rows 13000 100000]
     python benchmarks/bench_stages.py --growth 20000 80000 320000
+    python benchmarks/bench_stages.py --k1 60 100 200 --sets cuhk03-retail-0287
 
 Every set of FOLDER, and synthetic faces of as many rows as asked for: seven of ten people with one
 image, the others with long-tailed numbers of them, overlapping. k1=20, k2=5 and k1=60, k2=6, k=100.
@@ -10,6 +11,8 @@ measures much the same.
 
 --growth: how the time after the search grows with the rows, for groups of 20, of 50 and faces, one
 row in 20 a query, k1=20, k2=5; approximate search. An exponent of 1 is the same time for each row.
+
+--k1: large k1, k2=6, the first 100 and the whole gallery; seconds by the clock and of CPU.
 """
 
 from __future__ import annotations
@@ -71,11 +74,11 @@ def load(folder):
     return tuple(unit(np.load(folder / f"{part}.npy")) for part in ("query", "gallery"))
 
 
-def spent(queries, gallery, k1, k2, **where):
+def spent(queries, gallery, k1, k2, k=100, **where):
     """CPU seconds of a call: of the search, after it, and of each stage."""
     watch, begin = progress.Stopwatch(), time.process_time()
     with progress.listen(watch):
-        kinrank.CAS(k1=k1, k2=k2).rerank(queries, gallery, k=100, run=kinrank.Run(**where))
+        kinrank.CAS(k1=k1, k2=k2).rerank(queries, gallery, k=k, run=kinrank.Run(**where))
     whole, stages = time.process_time() - begin, watch.seconds
     search = stages["neighbours"]
     return [search, whole - search, *(stages.get(stage, 0) for stage in STAGES)]
@@ -88,6 +91,20 @@ def measure(name, queries, gallery):
         figures = min((spent(queries, gallery, k1, k2) for _ in range(2)), key=lambda some: some[1])
         cells = " | ".join(f"{1e6 * seconds / n:.0f}" for seconds in figures)
         print(f"| {name} | {n:,} | {k1}/{k2} | {cells} |", flush=True)
+
+
+def measure_large_k1(name, queries, gallery, sizes):
+    """Print a line for each k1 and k: seconds of the whole call, and of two stages."""
+    for k1 in sizes:
+        for k in (100, None):
+            begin = time.monotonic()
+            search, after, *stages = spent(queries, gallery, k1, 6, k)
+            clock = time.monotonic() - begin
+            propagation = stages[STAGES.index("propagation")]
+            ranking = stages[STAGES.index("ranking")]
+            figures = (clock, search + after, propagation, ranking)
+            cells = " | ".join(f"{seconds:.1f}" for seconds in figures)
+            print(f"| {name} | {k1} | {k or 'all'} | {cells} |", flush=True)
 
 
 def measure_growth(sizes):
@@ -118,6 +135,7 @@ def main():
     parser.add_argument("--sets", nargs="*", help="names of folders; all without it")
     parser.add_argument("--rows", nargs="*", type=int, default=[13_000, 100_000])
     parser.add_argument("--growth", nargs="+", type=int, help="rows; nothing else is measured")
+    parser.add_argument("--k1", nargs="+", type=int, help="large k1; nothing else is measured")
     options = parser.parse_args()
     progress.time = SimpleNamespace(perf_counter=time.process_time)
     folders = sorted(path.parent.name for path in options.data.glob("*/gallery.npy"))
@@ -127,9 +145,16 @@ def main():
     if options.growth:
         measure_growth(options.growth)
         return
+    names = folders if options.sets is None else options.sets
+    if options.k1:
+        print("| set | k1 | k | by the clock | CPU seconds | propagation | ranking |")
+        print("| --- " * 7 + "|")
+        for name in names:
+            measure_large_k1(name, *load(options.data / name), options.k1)
+        return
     print("| set | rows | k1/k2 | search | after it | " + " | ".join(STAGES) + " |")
     print("| --- " * (5 + len(STAGES)) + "|")
-    for name in folders if options.sets is None else options.sets:
+    for name in names:
         measure(name, *load(options.data / name))
     for n in options.rows:
         measure("faces, synthetic", *faces(n))

@@ -83,6 +83,12 @@ def long_rows():
     kinrank.rerank(alone[:20], alone[20:], k=10)
 
 
+def long_whole():
+    """So are they with a large k1, where whole rankings compare queries side by side."""
+    alone = np.random.default_rng(1).normal(size=(1000, 16)).astype(np.float32)
+    kinrank.CAS(k1=150, k2=6).rerank(alone[:200], alone[200:])
+
+
 def geodesic():
     method = kinrank.CAS(geodesic=True)
     for k in (10, None):
@@ -137,6 +143,7 @@ CALLS = {
     "change": change,
     "page": page,
     "long": long_rows,
+    "long:whole": long_whole,
     "geodesic": geodesic,
     "evaluate": evaluate,
     "jaccard_graph": jaccard_graph,

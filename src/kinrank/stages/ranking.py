@@ -204,7 +204,7 @@ class Ranker:
 
     def _candidate_columns(self, k: int, run: Runner) -> CandidateColumns | None:
         """F' by columns, for rankings of ``k``; None where d' is found without them."""
-        if self.graph is not None or (self._has_full_columns and k >= self.n_answers):
+        if self.graph is not None or (k >= self.n_answers and self._has_full_columns):
             return None
         if self._has_bound(k):
             return self.divergence.columns_by_level(self.n_queries, run, self.first)
