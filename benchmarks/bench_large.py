@@ -1,13 +1,14 @@
 """Large collections: time, memory and recall, and how good is good enough.
 
-    python benchmarks/bench_large.py million [--budget 4GB]
+    python benchmarks/bench_large.py million [--budget 4GB] [--vectors float16] [--per-cluster 0]
     python benchmarks/bench_large.py growth [--method cas] [--rows 100000,200000,400000]
     python benchmarks/bench_large.py methods [--method kreciprocal,ecn] [--budget 8GB] [--queries N]
     python benchmarks/bench_large.py recall [--data FOLDER]
     python benchmarks/bench_large.py distractors [--data FOLDER] [--count 100000] [--tol 3e-7]
     python benchmarks/bench_large.py vectors [--n 200000] [--width 512] [--data FOLDER]
 
-million      1,000,000 x 128 clustered rows, 1,000 of them queries: seconds by stage, recall, peak
+million      1,000,000 x 128 clustered rows, 1,000 of them queries: seconds by stage, recall, peak;
+             groups of --per-cluster rows on average, 0 for long-tailed ones (`bench_search.py`)
 growth       the part after the search at several sizes, and the exponent of its growth; --svg FILE
 methods      what other methods do after the search at a million rows; they share its lists
 recall       recall of the neighbours against mAP on a real set
@@ -53,15 +54,25 @@ def clustered(folder, n, per_cluster, d=128, seed=0):
     random = np.random.default_rng(seed)
     part = path.with_suffix(".part")
     out = np.lib.format.open_memmap(part, "w+", np.float32, (n, d))
-    centres = random.normal(size=(n // per_cluster, d)).astype(np.float32)
+    groups = random.integers(n // per_cluster, size=n) if per_cluster else long_tailed(random, n)
+    scale = np.linspace(2, 0.3, d, dtype=np.float32) if not per_cluster else np.float32(1)
+    noise = np.float32(0.8 if per_cluster else 0.55)
+    centres = random.standard_normal((int(groups.max()) + 1, d), np.float32)
     for low in range(0, n, 65536):
         m = min(65536, n - low)
-        rows = centres[random.integers(len(centres), size=m)]
-        rows += 0.8 * random.normal(size=(m, d)).astype(np.float32)
+        rows = centres[groups[low : low + m]]
+        rows = (rows + noise * random.standard_normal((m, d), np.float32)) * scale
         out[low : low + m] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     out.flush()
     part.rename(path)
     return path
+
+
+def long_tailed(random, n):
+    """The group of each row: seven groups in ten hold one row, the others 2 to 500."""
+    sizes = np.where(random.random(n) < 0.7, 1, 2 + 2 * random.pareto(1.1, n)).astype(int)
+    groups = np.repeat(np.arange(n, dtype=np.int32), np.minimum(sizes, 500))[:n]
+    return groups[random.permutation(n)]
 
 
 class Watch:
@@ -190,7 +201,10 @@ def in_child(*args):
 
 def million(options):
     """Print the stages of a million rows under a budget."""
-    found = in_child(options.work, options.n, options.method, options.budget, options.per_cluster)
+    own = () if options.vectors == "float32" else (128, options.vectors)
+    found = in_child(
+        options.work, options.n, options.method, options.budget, options.per_cluster, *own
+    )
     print(found["plan"])
     print("\n| stage | s | CPU s |\n| --- | --- | --- |")
     for stage, seconds in found["wall"].items():
@@ -421,6 +435,7 @@ def main():
     parser.add_argument("--per-cluster", type=int, default=20, help="synthetic rows of a group")
     parser.add_argument("--tol", type=float, default=kinrank.CAS().tol, help="of the distractors")
     parser.add_argument("--queries", type=int, default=1000, help="of the other methods")
+    parser.add_argument("--vectors", default="float32", help="as which a million rows are kept")
     parser.add_argument("--svg")
     options = parser.parse_args()
     options.n = options.n or (200_000 if options.what == "vectors" else 1_000_000)
