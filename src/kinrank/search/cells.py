@@ -31,7 +31,7 @@ from kinrank.types import Floats, Ints, Longs, Neighbors
 PROBES = 64  # cells in which a row is searched, those with the nearest centres, at most
 # Fewer do where they hold so much of what PROBES cells hold of a sample's neighbours.
 _FEWER = (4, 8, 16, 24, 32, 48)
-_ENOUGH = 0.99
+_ENOUGH = 0.995
 # rows for each centre, and rounds, in which centres are found
 _PER_CELL = 24
 _ROUNDS = 4
