@@ -106,6 +106,15 @@ def test_rows_that_are_all_the_same():
     assert (panels.nearest(scale.shorten(rows), 1) >= 0).all()
 
 
+def test_most_rows_are_the_same():
+    random = np.random.default_rng(6)
+    rows = np.full((300, 8), 5, np.float32)
+    rows[:100] += 1000 * random.normal(size=(100, 8)).astype(np.float32)
+    scale, panels = of_parts(rows, [300])
+    found = panels.nearest(scale.shorten(rows[:100]), 1)[:, 0]
+    np.testing.assert_array_equal(found, np.arange(100))
+
+
 def test_float16_is_the_same_as_the_values_it_has():
     random = np.random.default_rng(3)
     bits = random.normal(size=(300, 9)).astype(np.float16)

@@ -60,8 +60,9 @@ class Scale:
         origin = np.median(sample, axis=0).astype(np.float32)
         args = (for_kernels(vectors), origin[None])
         squared = run.fill("cells", farthest_of, args, len(vectors), Out(np.float32))
-        longest = min(float(squared.max()) ** 0.5, _DRAWN_IN * float(np.median(squared)) ** 0.5)
-        return cls(origin, longest or 1.0)
+        largest = float(squared.max())
+        typical = float(np.median(squared)) or largest  # 0 where most rows are the same
+        return cls(origin, min(largest, _DRAWN_IN**2 * typical) ** 0.5 or 1.0)
 
     @property
     def arguments(self) -> tuple[Floats, float, float]:
