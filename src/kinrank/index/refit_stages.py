@@ -82,7 +82,7 @@ def refit_state(source: Source, clusters: Clusters, run: Runner, rows: Ints | No
     with progress.stage("graph", n):
         graph = graph_of_lists(neighbors, confident, parameters, run)
     with progress.stage("diffusion", n):
-        terms = diffusion_terms(method, graph)
+        terms = diffusion_terms(method)
         is_power_series = len(terms.series) == 0 and parameters.similarity != "original"
         if rows is not None and is_power_series:
             similarity = unit_rows(diffuse_rows(graph, pattern, terms, rows, run), run)

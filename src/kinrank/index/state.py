@@ -31,7 +31,6 @@ from kinrank.projection.projection import Projection
 from kinrank.runs.execution import Execution
 from kinrank.stages.diffusion import polynomial_of
 from kinrank.stages.distances import Distances, ListDistances, VectorDistances
-from kinrank.stages.graph import Graph
 from kinrank.stages.layout import Layout
 from kinrank.stages.ranking import UNREACHABLE
 from kinrank.stages.sparse import normalized, transposed
@@ -88,12 +87,12 @@ def resolved(method: CASMethod, n: int, longest_list: int | None = None) -> CASM
         return method.resolved(longest_list)
 
 
-def diffusion_terms(method: CASMethod, graph: Graph) -> DiffusionTerms:
+def diffusion_terms(method: CASMethod) -> DiffusionTerms:
     """How the similarity F follows from the graph's normalised affinity S, as kernels take it.
 
-    F is a polynomial of S: its coefficients, and the weight (n,) up to which a row is left out.
+    F is a polynomial of S: its coefficients, and the weight up to which a row is left out.
     """
-    return polynomial_of(method.stage_parameters).terms(graph)
+    return polynomial_of(method.stage_parameters).terms()
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +308,7 @@ class State(Source):
     @cached_property
     def diffusion(self) -> DiffusionTerms:
         """How F follows from S, as kernels take it."""
-        return diffusion_terms(self.method, Graph(self.normalized, self.affinity))
+        return diffusion_terms(self.method)
 
     @cached_property
     def answerable(self) -> Answerable:

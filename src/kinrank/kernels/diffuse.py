@@ -8,6 +8,10 @@ union of these surroundings, its ball. It is found in one sweep and its part of 
 under local numbers, 0, 1, ...; the polynomial then runs over that small matrix. What is left out is
 of the order of the floor squared.
 
+Most of what is left out would step out of the ball and come back with the next step. Sums of powers
+make up for it: each step also takes a share of the weight that a row of the ball had two steps ago
+(``RETURNING``). What is missing then is a third to a fifth of what it was.
+
     power_rows       sums of powers of S, as many steps of the basic iteration give
     chebyshev_rows   sums of Chebyshev polynomials of S, for the converged solution
     bilinear_rows    sums of T_p(S) E T_q(S), where the regulariser E is a matrix
@@ -20,7 +24,7 @@ Records (``kernels/records.py``):
         row, -1 for none; slot[row] its local number in the ball, -1 outside, and everywhere before
         and after; touched[local] the row; scratch[local] its mass while the ball is found
     terms : DiffusionTerms, the coefficients of the polynomial; decay, what part of the weight is
-        left after a step; floor, (n,) the weight up to which a row is left out
+        left after a step; floor, the weight up to which a row is left out
     workspace : the arrays of ``space`` as Python hands them over
 
 Functions under ``kernel`` are called from Python, those under ``inner`` by kernels
@@ -37,6 +41,8 @@ from kinrank.kernels.overlay import named_space, remove_last_overlay, switch_ove
 from kinrank.kernels.rows import enlarge
 
 SEED_MASS = 0.03  # with which each seed begins; the row itself begins with 1
+# A step along an edge of weight w and back is w^2. About as much again comes back elsewhere nearby.
+RETURNING = np.float32(2)
 
 
 @inner
@@ -48,7 +54,7 @@ def find_ball(row, seeds, s, decay, floor, space, hop_sizes):
     hop_sizes : int64, set here: hop_sizes[h] is how many nodes are within h hops of the row and the
         seeds; the sweep ends after len(hop_sizes) - 1 hops
     One sweep: mass 1 starts at the row, SEED_MASS at every seed, and spreads hop by hop; a node
-    that it reaches with no more than its floor is left out.
+    that it reaches with no more than the floor is left out.
     Returns how many nodes the ball has.
     """
     slot = space.slot
@@ -149,7 +155,7 @@ def spread(size, s, decay, floor, space, hop_sizes):
                 n_nodes = spread_row(leaving, begin, end, ids, weights, slot, nodes, mass, n_nodes)
         for t in range(hop_end, n_nodes):
             node = nodes[t]
-            kept = mass[t] > floor[nodes[t]]
+            kept = mass[t] > floor
             slot[node] = size if kept else -1
             nodes[size] = node
             mass[size] = mass[t]
@@ -167,20 +173,39 @@ def copy_row(begin, end, ids, values, other_values, slot, size, out_ids, out, ot
     slot : the local number of each column, -1 outside the ball
     out_ids, out, other_out : int32 and float32, written from entry ``size`` on; one entry behind
         the last is overwritten too
-    Returns where they end.
+    Returns where they end; and of the entries that are left out, whose columns lie outside, the
+    sum of values squared, and that of values times other values.
     """
+    squares = np.float32(0)
+    products = np.float32(0)
     for e in range(np.uint64(begin), np.uint64(end)):
         local = slot[np.uint32(ids[e])]
+        inside = local >= 0
         next_entry = np.uint64(size)
         out_ids[next_entry] = local
         out[next_entry] = values[e]
         other_out[next_entry] = other_values[e]
-        size += local >= 0
-    return size
+        left_out = np.float32(0) if inside else values[e]
+        squares += left_out * values[e]
+        products += left_out * other_values[e]
+        size += inside
+    return size, squares, products
 
 
 @inner
-def copy_ball(size, s, other_values, other_over_values, space, out_ptr, out_ids, out, other_out):
+def copy_ball(
+    size,
+    s,
+    other_values,
+    other_over_values,
+    space,
+    out_ptr,
+    out_ids,
+    out,
+    other_out,
+    back,
+    other_back,
+):
     """Copy the part of S in a ball of ``size`` nodes, under local numbers.
 
     s, space : see the top of the file; the ball is in ``slot`` and ``touched``
@@ -188,6 +213,9 @@ def copy_ball(size, s, other_values, other_over_values, space, out_ptr, out_ids,
         that of its overlay, which are copied beside those of S
     out_ptr, out_ids, out, other_out : the sparse matrix of the ball, and the second matrix's
         values; longer than these, and only so far written
+    back, other_back : float32, for each row of the ball about how much of its weight comes back
+        after a step out of the ball and one more: both along S, and one of them along the second
+        matrix
     """
     slot = space.slot
     overlay_row = space.overlay_row
@@ -206,7 +234,7 @@ def copy_ball(size, s, other_values, other_over_values, space, out_ptr, out_ids,
         look_ahead(v + 1, size, nodes, ptr, ids, values)
         over = overlay_row[node] if has_overlay else np.int32(-1)
         if over >= 0:
-            n_entries = copy_row(
+            n_entries, squares, products = copy_row(
                 over_ptr[over],
                 over_ptr[over + 1],
                 over_ids,
@@ -219,7 +247,7 @@ def copy_ball(size, s, other_values, other_over_values, space, out_ptr, out_ids,
                 other_out,
             )
         else:
-            n_entries = copy_row(
+            n_entries, squares, products = copy_row(
                 ptr[node],
                 ptr[node + 1],
                 ids,
@@ -232,6 +260,8 @@ def copy_ball(size, s, other_values, other_over_values, space, out_ptr, out_ids,
                 other_out,
             )
         out_ptr[v + 1] = n_entries
+        back[v] = RETURNING * squares
+        other_back[v] = RETURNING * products
 
 
 @inner
@@ -271,7 +301,8 @@ def power_rows(
     b_values, b_over_values : the values of B^T on the pattern of S, and on that of its overlay
     out_ptr, out_ids : the columns that are asked for, out_ids[out_ptr[i]:out_ptr[i + 1]] of output
         row i; out : float32, the output, their values
-    Both sums run in step: with u = S^t e, the second is r <- S r + binomial[t] B u.
+    Both sums run in step: with u = S^t e, the second is r <- S r + binomial[t] B u. A step out of
+    the ball and back is added to both.
     """
     space = named_space(workspace)
     powers = terms.powers
@@ -284,8 +315,10 @@ def power_rows(
     ids = np.empty(0, np.uint32)
     weights = np.empty(0, np.float32)
     b = np.empty(0, np.float32)
+    back = np.empty(0, np.float32)
+    b_back = np.empty(0, np.float32)
     current = np.empty((0, 2), np.float32)  # u and r of each node, before a step
-    following = np.empty((0, 2), np.float32)
+    following = np.empty((0, 2), np.float32)  # and after it; until then, a step before
     total = np.empty(0, np.float64)
     for out_row in range(low, high):
         n_begun = switch_overlay(
@@ -297,13 +330,15 @@ def power_rows(
         if size > total.shape[0]:
             ptr = np.empty(2 * size + 1, np.uint64)
             total = np.empty(2 * size, np.float64)
+            back = np.empty(2 * size, np.float32)
+            b_back = np.empty(2 * size, np.float32)
             current = np.empty((2 * size, 2), np.float32)
             following = np.empty((2 * size, 2), np.float32)
         if edges > ids.shape[0]:
             ids = np.empty(2 * edges, np.uint32)
             weights = np.empty(2 * edges, np.float32)
             b = np.empty(2 * edges, np.float32)
-        copy_ball(size, s, b_values, b_over_values, space, ptr, ids, weights, b)
+        copy_ball(size, s, b_values, b_over_values, space, ptr, ids, weights, b, back, b_back)
         for v in range(size):
             current[v, 0] = 0.0
             current[v, 1] = 0.0
@@ -311,8 +346,11 @@ def power_rows(
             following[v, 1] = 0.0
             total[v] = 0.0
         current[0, 0] = 1.0
+        last_factor = np.float32(0)
         for t in range(steps):
             b_factor = np.float32(binomial[t])
+            back_factor = b_factor + last_factor
+            last_factor = b_factor
             for v in range(hop_sizes[0]):
                 total[v] += powers[t] * current[v, 0]
             # Farther out nothing has arrived yet, or it cannot be back in time.
@@ -325,8 +363,12 @@ def power_rows(
                     u += weights[e] * current[local, 0]
                     r += weights[e] * current[local, 1]
                     b_u += b[e] * current[local, 0]
-                following[v, 0] = u
-                following[v, 1] = r + b_factor * b_u
+                last_u = following[v, 0]
+                last_r = following[v, 1]
+                following[v, 0] = u + back[v] * last_u
+                following[v, 1] = (
+                    r + b_factor * b_u + back[v] * last_r + back_factor * b_back[v] * last_u
+                )
             current, following = following, current
         for v in range(hop_sizes[0]):
             total[v] += current[v, 1]
@@ -355,6 +397,7 @@ def chebyshev_rows(low, high, rows, row_groups, s, terms, out_ptr, out_ids, out,
     ids = np.empty(0, np.uint32)
     weights = np.empty(0, np.float32)
     unread_copy = np.empty(0, np.float32)
+    unread_back = np.empty(0, np.float32)
     current = np.empty(0, np.float32)
     previous = np.empty(0, np.float32)
     total = np.empty(0, np.float64)
@@ -370,11 +413,24 @@ def chebyshev_rows(low, high, rows, row_groups, s, terms, out_ptr, out_ids, out,
             total = np.empty(2 * size, np.float64)
             current = np.empty(2 * size, np.float32)
             previous = np.empty(2 * size, np.float32)
+            unread_back = np.empty(2 * size, np.float32)
         if edges > ids.shape[0]:
             ids = np.empty(2 * edges, np.uint32)
             weights = np.empty(2 * edges, np.float32)
             unread_copy = np.empty(2 * edges, np.float32)
-        copy_ball(size, s, s.values, s.over_values, space, ptr, ids, weights, unread_copy)
+        copy_ball(
+            size,
+            s,
+            s.values,
+            s.over_values,
+            space,
+            ptr,
+            ids,
+            weights,
+            unread_copy,
+            unread_back,
+            unread_back,
+        )
         for v in range(size):
             current[v] = 0.0
             previous[v] = 0.0
@@ -449,10 +505,23 @@ def bilinear_rows(
     ids = np.empty(n_entries, np.uint32)
     weights = np.empty(n_entries, np.float32)
     unread_copy = np.empty(n_entries, np.float32)
+    unread_back = np.empty(n, np.float32)
     for out_row in range(low, high):
         seeds = out_ids[out_ptr[out_row] : out_ptr[out_row + 1]]
         size = find_ball(rows[out_row], seeds, followed, terms.decay, terms.floor, space, hop_sizes)
-        copy_ball(size, s, s.values, s.over_values, space, ptr, ids, weights, unread_copy)
+        copy_ball(
+            size,
+            s,
+            s.values,
+            s.over_values,
+            space,
+            ptr,
+            ids,
+            weights,
+            unread_copy,
+            unread_back,
+            unread_back,
+        )
         forward = np.zeros((n_terms, size), np.float64)
         forward[0, 0] = 1.0
         for p in range(1, n_terms):

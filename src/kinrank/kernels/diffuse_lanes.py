@@ -5,7 +5,7 @@ polynomial of S times the unit vector of i, of which only some entries are asked
 leaves the surroundings of the row and of these entries is next to nothing, so the polynomial runs
 over the part of S inside them, a ball. Rows that follow each other have much of their surroundings
 in common, so that one ball for all of them costs less than one for each, and products run over
-lanes that vectorise. Which rows share a ball is fixed by their numbers, or by the list of rows
+lanes that vectorise. Steps out of the ball and back are made up for as there (``RETURNING``). Which rows share a ball is fixed by their numbers, or by the list of rows
 asked for; a shared ball holds every row's own, so nothing is lost to it.
 
 Functions under ``kernel`` are called from Python, those under ``inner`` by kernels
@@ -80,12 +80,14 @@ def power_groups(low, high, rows, s, b_values, terms, out_ptr, out_ids, out, wor
     ids = np.empty(n_entries, np.int32)
     weights = np.empty(n_entries, np.float32)
     b = np.empty(n_entries, np.float32)
+    back = np.empty(n, np.float32)
+    b_back = np.empty(n, np.float32)
     current = np.empty((0, 2 * LANES), np.float32)  # u of each lane, then r of each
-    following = np.empty((0, 2 * LANES), np.float32)
+    following = np.empty((0, 2 * LANES), np.float32)  # after a step; until then, one before
     for begin in range(low - low % LANES, high, LANES):
         group = rows[begin : begin + LANES]
         size = find_balls(group, out_ptr, out_ids, s, terms, space, hop_sizes)
-        copy_ball(size, s, b_values, b_values[:0], space, ptr, ids, weights, b)
+        copy_ball(size, s, b_values, b_values[:0], space, ptr, ids, weights, b, back, b_back)
         if size > current.shape[0]:
             current = np.empty((size, 2 * LANES), np.float32)
             following = np.empty((size, 2 * LANES), np.float32)
@@ -93,13 +95,27 @@ def power_groups(low, high, rows, s, b_values, terms, out_ptr, out_ids, out, wor
         following[:size] = 0
         for lane in range(group.shape[0]):
             current[lane, lane] = 1
+        last_factor = np.float32(0)
         for t in range(steps):
             # Farther out nothing has arrived yet, or it cannot be back in time.
             count = hop_sizes[min(t + 1, steps - 1 - t)]
             b_factor = np.float32(binomial[t])
+            back_factor = b_factor + last_factor
+            last_factor = b_factor
             for v in range(count):
                 diffusion_step(
-                    LANES, ptr[v], ptr[v + 1], ids, weights, b, b_factor, current, following, v
+                    LANES,
+                    ptr[v],
+                    ptr[v + 1],
+                    ids,
+                    weights,
+                    b,
+                    b_factor,
+                    back[v],
+                    back_factor * b_back[v],
+                    current,
+                    following,
+                    v,
                 )
             for lane in range(group.shape[0]):
                 following[lane, LANES + lane] += np.float32(powers[steps - 1 - t])

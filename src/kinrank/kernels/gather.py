@@ -186,35 +186,43 @@ def _emit_diffusion_step(
     s: Any,
     b: Any,
     b_factor: Any,
+    back: Any,
+    b_back: Any,
     current: Any,
     following: Any,
     row: Any,
 ) -> None:
     """``diffusion_step`` as LLVM instructions."""
     rows = _RowLoop(builder, 2 * lanes, begin, end, ids, current)
-    both, b_u = rows.sums([_zeros(2 * lanes), _zeros(lanes)], [s, b])
+    last = builder.load(rows.row_address(following, row), align=4)
+    last_u = rows.shuffled(last, last, range(lanes))
+    returned = builder.fmul(rows.repeated(back, 2 * lanes), last)
+    both, b_u = rows.sums([returned, _zeros(lanes)], [s, b])
     b_u = builder.fmul(rows.repeated(b_factor, lanes), b_u)
+    b_u = builder.fadd(b_u, builder.fmul(rows.repeated(b_back, lanes), last_u))
     b_u = rows.shuffled(_zeros(lanes), b_u, range(2 * lanes))
     builder.store(builder.fadd(both, b_u), rows.row_address(following, row), align=4)
 
 
 @generated(_emit_diffusion_step)
-def diffusion_step(lanes, begin, end, ids, s, b, b_factor, current, following, row):
+def diffusion_step(lanes, begin, end, ids, s, b, b_factor, back, b_back, current, following, row):
     """One row of u <- S u and r <- S r + b_factor B u for ``lanes`` vectors u and r side by side.
 
-    S and B are n x n matrices on one pattern.
+    S and B are n x n matrices on one pattern. To the new u and r are added ``back`` times those of
+    the row one step before the current ones, and to r ``b_back`` times that u.
     lanes : a constant; begin, end : the entries of the row
     ids, s, b : int32 columns and float32 values of all entries, of S and of B
     current, following : (n, 2 lanes) float32, before and after the step: u in the first half of a
-        row, r in the second
+        row, r in the second; ``following`` comes with those of one step before the current ones
     row : the row of ``following`` that is written
     """
-    both = np.zeros(2 * lanes, np.float32)
+    last_u = following[row, :lanes].copy()
+    both = back * following[row]
     b_u = np.zeros(lanes, np.float32)
     for e in range(begin, end):
         both += s[e] * current[ids[e]]
         b_u += b[e] * current[ids[e], :lanes]
-    both[lanes:] += b_factor * b_u
+    both[lanes:] += b_factor * b_u + b_back * last_u
     following[row] = both
 
 

@@ -97,14 +97,14 @@ class DiffusionTerms(NamedTuple):
     series : float64, the sum over t of series[t] T_t(S), T_t the Chebyshev polynomials
         Arrays that are not used are empty.
     decay : what part of the weight is left after a step along the edges
-    floor : (n,) float32, a row that is reached with no more weight than this is left out
+    floor : a row that is reached with no more weight than this is left out
     """
 
     powers: Doubles
     binomial: Doubles
     series: Doubles
     decay: float
-    floor: Floats
+    floor: float
 
 
 class SmoothingWalk(NamedTuple):

@@ -32,6 +32,8 @@ from kinrank.stages.sparse import added, take, transposed, unit_rows
 from kinrank.types import Csr, Floats, Ints, Longs, SparseRows
 
 MAX_DEGREE = 400
+# Times the root of ``tol``: the weight up to which a row is left out.
+_FLOOR = 0.04
 
 Coefficients: TypeAlias = npt.NDArray[np.float64]
 _NONE: Coefficients = np.empty(0)
@@ -114,14 +116,18 @@ class Polynomial(NamedTuple):
     plane: Coefficients = _NONE
     regularizer: SparseRows | None = None
 
-    def terms(self, graph: Graph) -> DiffusionTerms:
-        """The coefficients as kernels take them, with the floor of rows that are left out."""
+    def terms(self) -> DiffusionTerms:
+        """The coefficients as kernels take them, with the floor of rows that are left out.
+
+        What goes from one end to the other over a row weighs the product of how much reaches the
+        row from each, hence the root of ``tol``.
+        """
         return DiffusionTerms(
             powers=self.powers,
             binomial=self.binomial,
             series=self.series,
             decay=self.decay,
-            floor=graph.floor(self.tol),
+            floor=_FLOOR * float(np.sqrt(self.tol)),
         )
 
 
@@ -191,7 +197,7 @@ def apply(
     Returns ``pattern`` with the values of F, float32.
     """
     s = graph.s
-    terms = polynomial.terms(graph)
+    terms = polynomial.terms()
     wanted = np.arange(len(pattern), dtype=np.int32) if rows is None else rows
     parts = []
     if len(polynomial.series):
@@ -235,7 +241,7 @@ def surroundings(graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner
 
     alpha : a. Nothing is known of the other ends, so the floor is tol itself, not its root.
     """
-    args = (rows, graph.s.csr, alpha, graph.floor((10 * tol) ** 2))
+    args = (rows, graph.s.csr, alpha, 0.2 * tol)
     return run.rows("diffusion", _ball_rows, args, len(rows), len(graph.s))
 
 
@@ -380,7 +386,7 @@ def _bilinear_rows(
         )
 
 
-def _ball_rows(low: int, high: int, rows: Ints, s: Csr, decay: float, floor: Floats) -> Any:
+def _ball_rows(low: int, high: int, rows: Ints, s: Csr, decay: float, floor: float) -> Any:
     with free_workspace(len(s.ptr) - 1) as workspace:
         return kernels.ball_rows(low, high, rows, plain_rows(*s), decay, floor, workspace)
 

@@ -18,7 +18,7 @@ from kinrank.kernels.lists import confident_rows, sorted_weights, without_diagon
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.clusters import reciprocal, regular
-from kinrank.stages.sparse import half_sum, normalized, row_sums, times
+from kinrank.stages.sparse import half_sum, normalized, times
 from kinrank.stages.spectrum import extreme_value
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
@@ -32,17 +32,6 @@ class Graph:
 
     s: SparseRows
     w: SparseRows
-
-    def floor(self, tol: float) -> Floats:
-        """(n,) the weight up to which the diffusion leaves a row out: 0.02 sqrt(tol) sqrt(D).
-
-        F sqrt(D) = sqrt(D), so that leaving out such rows changes column j by no more than the
-        factor times sqrt(D_j); and weight that matters is left out only if it is that little seen
-        from both its ends, hence the root.
-        """
-        degree = row_sums(self.w, ALONE)
-        floor: Floats = (0.02 * np.sqrt(tol) * np.sqrt(degree)).astype(np.float32)
-        return floor
 
 
 def affinity(squared: Floats, farthest: Floats, sigma: float) -> Floats:
