@@ -13,7 +13,9 @@ def summed(begin, end, ids, weights, x, out):
 
 @numba.njit
 def walked(begin, end, ids, w, b, now, then):
-    gather.diffusion_step(4, begin, end, ids, w, b, np.float32(0.3), now, then, 1)
+    gather.diffusion_step(
+        4, begin, end, ids, w, b, np.float32(0.3), np.float32(0.2), np.float32(0.1), now, then, 1
+    )
 
 
 def entries(count, seed=0):
@@ -42,7 +44,8 @@ def test_a_walk_takes_a_step_and_pulls():
     for count in (0, 1, 2, 7, 20):
         (begin, end, ids), w, b, now, then = entries(count)
         expected, near = then.copy(), now[ids[begin:end]]
-        expected[1] = (w[begin:end, None] * near).sum(0)
+        expected[1] = (w[begin:end, None] * near).sum(0) + np.float32(0.2) * then[1]
         expected[1, 4:] += np.float32(0.3) * (b[begin:end, None] * near[:, :4]).sum(0)
+        expected[1, 4:] += np.float32(0.1) * then[1, :4]
         walked(begin, end, ids, w, b, now, then)
         np.testing.assert_allclose(then, expected, rtol=1e-6)

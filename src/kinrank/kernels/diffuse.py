@@ -40,7 +40,7 @@ from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.overlay import named_space, remove_last_overlay, switch_overlay
 from kinrank.kernels.rows import enlarge
 
-SEED_MASS = 0.03  # with which each seed begins; the row itself begins with 1
+SEED_MASS = 0.1  # with which each seed begins; the row itself begins with 1
 # A step along an edge of weight w and back is w^2. About as much again comes back elsewhere nearby.
 RETURNING = np.float32(2)
 
@@ -105,12 +105,14 @@ def look_ahead(next_index, end, nodes, ptr, ids, weights):
     nodes : the rows that are read one after the other, up to nodes[end - 1]; next_index : where the
         next of them is
     ptr, ids, weights : the matrix; eight rows ahead its pointer is fetched, four ahead its entries
+    Returns where the entries begin that were asked for.
     """
     last = end - 1
     fetch(1, ptr, nodes[min(next_index + 8, last)])
     soon = ptr[nodes[min(next_index + 4, last)]]
     fetch(8, ids, soon)
     fetch(8, weights, soon)
+    return soon
 
 
 @inner
@@ -231,7 +233,8 @@ def copy_ball(
     out_ptr[0] = 0
     for v in range(size):
         node = nodes[v]
-        look_ahead(v + 1, size, nodes, ptr, ids, values)
+        soon = look_ahead(v + 1, size, nodes, ptr, ids, values)
+        fetch(8, other_values, soon)
         over = overlay_row[node] if has_overlay else np.int32(-1)
         if over >= 0:
             n_entries, squares, products = copy_row(

@@ -5,8 +5,9 @@ polynomial of S times the unit vector of i, of which only some entries are asked
 leaves the surroundings of the row and of these entries is next to nothing, so the polynomial runs
 over the part of S inside them, a ball. Rows that follow each other have much of their surroundings
 in common, so that one ball for all of them costs less than one for each, and products run over
-lanes that vectorise. Steps out of the ball and back are made up for as there (``RETURNING``). Which rows share a ball is fixed by their numbers, or by the list of rows
-asked for; a shared ball holds every row's own, so nothing is lost to it.
+lanes that vectorise. Which rows share a ball is fixed by their numbers, or by the list of rows
+asked for; a shared ball holds every row's own, so nothing is lost to it. Steps out of the ball and
+back are made up for as in ``power_rows`` (``RETURNING``).
 
 Functions under ``kernel`` are called from Python, those under ``inner`` by kernels
 (``kernels/jit.py``).

@@ -32,8 +32,10 @@ from kinrank.stages.sparse import added, take, transposed, unit_rows
 from kinrank.types import Csr, Floats, Ints, Longs, SparseRows
 
 MAX_DEGREE = 400
-# Times the root of ``tol``: the weight up to which a row is left out.
-_FLOOR = 0.04
+# Times the root of ``tol``: the weight up to which a row is left out. Sums of powers make up for
+# most of what is left out (``kernels.diffuse``), the other polynomials do not.
+_FLOOR_OF_POWERS = 0.055
+_FLOOR = 0.03
 
 Coefficients: TypeAlias = npt.NDArray[np.float64]
 _NONE: Coefficients = np.empty(0)
@@ -122,12 +124,14 @@ class Polynomial(NamedTuple):
         What goes from one end to the other over a row weighs the product of how much reaches the
         row from each, hence the root of ``tol``.
         """
+        has_powers_alone = len(self.series) == 0 and self.regularizer is None
+        factor = _FLOOR_OF_POWERS if has_powers_alone else _FLOOR
         return DiffusionTerms(
             powers=self.powers,
             binomial=self.binomial,
             series=self.series,
             decay=self.decay,
-            floor=_FLOOR * float(np.sqrt(self.tol)),
+            floor=factor * float(np.sqrt(self.tol)),
         )
 
 
