@@ -50,7 +50,8 @@ class CAS(CASMethod):
         from ``start``, row by row), "cg" (the paper's conjugate gradients) or "dense" (closed
         form); the last two hold n x n matrices and refuse more than 4096 rows
     steps, start : of "iterate"; start is "graph" (W), "regularizer" (E) or "zero"
-    tol : about what may be missing from an entry of F (walks lighter than that are left out)
+    tol : about what may be missing from an entry of F: rows that weight of the order of its root
+        reaches are left out of the diffusion. The order depends on it in proportion
     smoothing : "nss", "aqe" (mean over N(i, k2)) or None
     enhancement : average the rows of xi and of the nearest before propagating
     guide : T and r of NSS from the "walk" or from the "similarity" F itself

@@ -10,7 +10,7 @@ of the order of the floor squared.
 
 Most of what is left out would step out of the ball and come back with the next step. Sums of powers
 make up for it: each step also takes a share of the weight that a row of the ball had two steps ago
-(``RETURNING``). What is missing then is a third to a fifth of what it was.
+(``RETURNING``). What is missing then is a half to a third of what it was.
 
     power_rows       sums of powers of S, as many steps of the basic iteration give
     chebyshev_rows   sums of Chebyshev polynomials of S, for the converged solution
