@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kinrank.kernels.cells import refine_lists, reverse_lists
+from kinrank.kernels.cells import list_places, refine_lists, reverse_lists
 from kinrank.parallel import Runner
 from kinrank.search import cells
 from kinrank.search.cells import CellSearch
@@ -30,6 +30,15 @@ def start():
     return vectors, places, lists, values
 
 
+def places_in(lists, places):
+    """The places of those in lists."""
+    near = np.empty_like(lists)
+    for low in (0, 200):
+        list_places(low, min(N, low + 200), places, lists, near)
+    np.testing.assert_array_equal(near, np.where(lists >= 0, places[lists], -1))
+    return near
+
+
 def reverse_of(places, lists, fresh):
     """Who lists a row that does not list them, best ranks first."""
     out, out_fresh = np.full((N, WIDTH), -1, np.int32), np.zeros((N, WIDTH), np.uint8)
@@ -49,8 +58,9 @@ def refined(vectors, places, lists, values, fresh, reverse, searched=NOWHERE):
     """Rows lie in cells of ten; searched : in which of them each row was searched."""
     cell = (np.arange(N) // 10).astype(np.int32)
     out = np.empty_like(lists), np.empty_like(values), np.empty_like(fresh)
+    near = places_in(lists, places)
     for low in (0, 100, 200):
-        args = (vectors, places, cell, searched, lists, values, fresh, *reverse)
+        args = (vectors, cell, searched, lists, near, values, fresh, *reverse)
         refine_lists(low, low + 100, *args, *out)
     return out
 
@@ -64,7 +74,7 @@ def test_who_lists_a_row(start):
     fresh = np.random.default_rng(0).integers(0, 2, lists.shape).astype(np.uint8)
     found = np.empty((N, WIDTH), np.int32), np.empty((N, WIDTH), np.uint8)
     for low in (0, 120, 240):
-        reverse_lists(low, min(N, low + 120), places, lists, fresh, *found)
+        reverse_lists(low, min(N, low + 120), places_in(lists, places), fresh, *found)
     for one, other in zip(found, reverse_of(places, lists, fresh), strict=True):
         np.testing.assert_array_equal(one, other)
 

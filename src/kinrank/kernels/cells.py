@@ -2,9 +2,11 @@
 
 Rows are in the order of their cells. The number that stands for a row in lists and in ties is its
 place in the order in which the vectors were given; ``position[number]`` is its place in the order
-of cells. Lists are (n, K) int32, a row's own number first, -1 behind the end.
+of cells. Lists are (n, K) int32, a row's own number first, -1 behind the end; ``places`` has the
+places of those in a list, so that they need not be looked up again and again.
 
-Functions under ``kernel`` and ``filling`` are called from Python (``kernels/jit.py``).
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.gather import fetch
-from kinrank.kernels.jit import inner, kernel
+from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
@@ -21,16 +23,25 @@ _AHEAD = 6  # rows that the memory is asked for before they are compared
 _FETCHED = 128  # columns of them
 
 
+@filling
+def list_places(low, high, position, lists, out):
+    """The places of those in the lists of rows [low, high); out : (n, K) int32, the output."""
+    for row in range(low, high):
+        for t in range(lists.shape[1]):
+            number = lists[row, t]
+            out[row, t] = position[number] if number >= 0 else -1
+
+
 @kernel
-def reverse_lists(low, high, position, lists, is_new, out_rows, out_is_new):
+def reverse_lists(low, high, places, is_new, out_rows, out_is_new):
     """Rows that list one of [low, high) without being in its list, those with the best ranks.
 
-    position, lists, is_new : as in ``refine_lists``
+    places, is_new : as in ``refine_lists``
     out_rows : (n, R) int32, the output, places in the order of cells, -1 behind the last
     out_is_new : (n, R) of the type of ``is_new``, the output: whether the row of [low, high) is a
         new entry in the list of the row in ``out_rows``
     """
-    n, k = lists.shape
+    n, k = places.shape
     counts = np.zeros(high - low, np.int32)
     for row in range(low, high):
         for t in range(out_rows.shape[1]):
@@ -38,14 +49,12 @@ def reverse_lists(low, high, position, lists, is_new, out_rows, out_is_new):
             out_is_new[row, t] = 0
     for t in range(1, k):
         for row in range(n):
-            if lists[row, t] < 0:
-                continue
-            other = position[lists[row, t]]
+            other = places[row, t]
             if other < low or other >= high or counts[other - low] == out_rows.shape[1]:
                 continue
             mutual = False
             for s in range(1, k):
-                if lists[other, s] == lists[row, 0]:
+                if places[other, s] == row:
                     mutual = True
                     break
             if not mutual:
@@ -57,7 +66,7 @@ def reverse_lists(low, high, position, lists, is_new, out_rows, out_is_new):
 
 @inner
 def list_candidates(
-    row, position, lists, is_new, reverse, reverse_is_new, cell, row_of_cell, seen, candidates
+    row, places, is_new, reverse, reverse_is_new, cell, row_of_cell, seen, candidates
 ):
     """The entries in the lists of those in a row's list, and of those who list it, and these.
 
@@ -66,14 +75,14 @@ def list_candidates(
     row_of_cell : (n_cells,) the row itself for cells in which it was searched
     candidates : int32, the output, places in the order of cells; returns how many
     """
-    n_looked = min(lists.shape[1], LOOKED)
+    n_looked = min(places.shape[1], LOOKED)
     count = np.int64(0)
     # Entry t of the row's own list where t > 0, else entry -t of those who list it.
     for t in range(1 - reverse.shape[1], n_looked):
         if t > 0:
-            if lists[row, t] < 0:
+            other = places[row, t]
+            if other < 0:
                 break
-            other = position[lists[row, t]]
             entry_is_new = is_new[row, t]
         else:
             other = reverse[row, -t]
@@ -81,12 +90,11 @@ def list_candidates(
             if other < 0:
                 continue
         for s in range(0 if t <= 0 else 1, n_looked):
-            number = lists[other, s]
-            if number < 0:
+            candidate = places[other, s]
+            if candidate < 0:
                 break
             if not entry_is_new and not is_new[other, s]:
                 continue
-            candidate = position[number]
             if seen[candidate] != row:
                 seen[candidate] = row
                 candidates[count] = candidate
@@ -99,10 +107,10 @@ def refine_lists(
     low,
     high,
     vectors,
-    position,
     cell,
     searched,
     lists,
+    places,
     list_squared,
     is_new,
     reverse,
@@ -113,12 +121,12 @@ def refine_lists(
 ):
     """Rows [low, high): the nearest among a row's list, those who list it, and the lists of both.
 
-    vectors : (n, d) in the order of cells, as lists and list_squared
-    position : (n,) where the row of each number is in that order
+    vectors : (n, d) in the order of cells, as lists, places and list_squared
     cell : (n,) int32, the cell of each row
     searched : (n, any) int32, the cells in which a row was searched, -1 for none: what they hold
         was compared before
-    lists, list_squared : (n, k) numbers, the row itself first, and squared distances
+    lists, places, list_squared : (n, k) numbers, the row itself first, of ``list_places``, and
+        squared distances
     is_new : (n, k) which entries were found the last time; pairs of two others were compared before
     reverse, reverse_is_new : (n, R) of ``reverse_lists``
     out_ids, out : (n, k) int32 and float32, the output: the new lists and squared distances
@@ -141,7 +149,7 @@ def refine_lists(
         size = np.int64(0)
         for t in range(1, k):
             if lists[row, t] >= 0:
-                seen[position[lists[row, t]]] = row
+                seen[places[row, t]] = row
                 size = heap_offer(
                     best, best_numbers, size, k - 1, list_squared[row, t], lists[row, t]
                 )
@@ -150,8 +158,7 @@ def refine_lists(
                 row_of_cell[searched[row, t]] = row
         count = list_candidates(
             row,
-            position,
-            lists,
+            places,
             is_new,
             reverse,
             reverse_is_new,

@@ -17,7 +17,7 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.arrays import IN_MEMORY, Arrays
-from kinrank.kernels.cells import refine_lists, reverse_lists
+from kinrank.kernels.cells import list_places, refine_lists, reverse_lists
 from kinrank.kernels.lists import gather_rows
 from kinrank.kernels.scan import farthest_of
 from kinrank.kernels.search import settle
@@ -210,9 +210,10 @@ class CellSearch:
         back = (Out(np.int32, _REVERSE), Out(np.uint8, _REVERSE))
         by_worker = run.cut(-(-n // run.n_workers))  # every block goes through all lists
         for _ in range(_REFINED):
-            lists = (cells.places, ids)
-            reverse = by_worker.fill("neighbours", reverse_lists, (*lists, is_new), n, *back)
-            args = (vectors, cells.places, in_order, probed, ids, values, is_new, *reverse)
+            listed = (cells.places, ids)
+            places = run.fill("neighbours", list_places, listed, n, Out(np.int32, k))
+            reverse = by_worker.fill("neighbours", reverse_lists, (places, is_new), n, *back)
+            args = (vectors, in_order, probed, ids, places, values, is_new, *reverse)
             ids, values, is_new = run.fill("neighbours", refine_lists, args, n, *outs)
             if is_new.mean() < _SETTLED:
                 break
