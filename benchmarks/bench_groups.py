@@ -25,7 +25,10 @@ import json
 import os
 import resource
 import sys
+import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -219,29 +222,59 @@ def at_random(groups, random):
 
 
 def large(given):
-    """Time and memory of many rows."""
-    random = np.random.default_rng(0)
-    owners = random.permutation(np.arange(given.rows) // 20)
-    rows = random.standard_normal((given.rows // 20 + 1, 64))[owners]
-    rows = unit(rows + 0.6 * random.standard_normal(rows.shape))
-    kinrank.group(rows[:2000])  # loads the kernels
+    """Time and memory of many rows, each call in a process of its own."""
+    calls = ("ranking", "group") if given.search == "exact" else ("group",)
     lines = []
-    for what in ("ranking", "group"):
-        begin = time.process_time()
-        if what == "ranking":
-            kinrank.CAS().rerank(rows, k=100)
-        else:
-            found = kinrank.group(rows)
-        line = {"rows": f"{given.rows:,}", "call": what}
-        line["CPU s"] = f"{time.process_time() - begin:.0f}"
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        line["peak of the process, MB"] = f"{peak:,.0f}"
-        line["ARI"] = ""
-        if what != "ranking":
-            line["ARI"] = f"{100 * score_grouping(owners, found.labels).ari:.1f}"
-        lines.append(line)
-        log(line)
+    with tempfile.TemporaryDirectory() as folder:
+        owners = write_groups(Path(folder) / "rows.npy", given.rows)
+        for call in calls:
+            with ProcessPoolExecutor(1, get_context("spawn")) as process:
+                arguments = (call, folder, given.search, given.memory_budget)
+                spent, peak, labels = process.submit(measured, *arguments).result()
+            ari = "" if labels is None else f"{100 * score_grouping(owners, labels).ari:.1f}"
+            lines.append(
+                {
+                    "rows": f"{given.rows:,}",
+                    "search": given.search,
+                    "budget": given.memory_budget or "none",
+                    "call": call,
+                    "CPU s": f"{spent:.0f}",
+                    "peak of the process, MB": f"{peak:,.0f}",
+                    "ARI": ari,
+                }
+            )
+            log(lines[-1])
     markdown(lines)
+
+
+def write_groups(path, n, size=20, width=64, noise=0.6):
+    """A file of rows in groups of one size, a block at a time; returns whose each row is."""
+    random = np.random.default_rng(0)
+    owners = random.permutation(np.arange(n) // size)
+    centres = random.standard_normal((n // size + 1, width)).astype(np.float32)
+    rows = np.lib.format.open_memmap(path, "w+", np.float32, (n, width))
+    for low in range(0, n, 65536):
+        block = centres[owners[low : low + 65536]]
+        rows[low : low + 65536] = unit(block + noise * random.standard_normal(block.shape))
+    rows.flush()
+    return owners
+
+
+def measured(call, folder, search, memory_budget):
+    """Processor seconds and the peak in MB of a call over mapped rows, and the labels it found."""
+    rows = np.load(Path(folder) / "rows.npy", mmap_mode="r")
+    kinrank.group(rows[:2000])  # loads the kernels
+    run = kinrank.Run(search=search, memory_budget=memory_budget, work=Path(folder) / "work")
+    if memory_budget is None:
+        run = kinrank.Run(search=search)
+    labels = None
+    begin = time.process_time()
+    if call == "ranking":
+        kinrank.CAS().rerank(rows, k=100, run=run)
+    else:
+        labels = kinrank.group(rows, run=run).labels
+    spent = time.process_time() - begin
+    return spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, labels
 
 
 def log(*values):
@@ -266,6 +299,8 @@ def main():
     parser.add_argument("--sets", default=";".join(SETS), help="names with ; between them")
     parser.add_argument("--draw", type=int, default=0)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--search", choices=("exact", "approximate"), default="exact")
+    parser.add_argument("--memory-budget")
     given = parser.parse_args()
     given.sets = given.sets.split(";")
     {"table": table, "questions": questions, "large": large}[given.part](given)

@@ -43,6 +43,46 @@ def test_people_are_found(faces, found):
     assert found.verdict.agreement > 0.6
 
 
+def test_rows_that_come_in_twos_are_found():
+    vectors, labels = people(n_people=300, photos=2, singles=0)
+    groups = kinrank.group(vectors)
+    assert score(labels, groups).ari > 0.95
+    assert groups.verdict.sure
+
+
+def test_single_items_beside_large_tight_groups_are_found():
+    random = np.random.default_rng(2)
+    sizes = [60] * 10 + [1] * 12
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    centres = random.normal(size=(len(sizes), 32))
+    centres[10:] = 0.6 * centres[10:] + 0.6 * centres[random.integers(10, size=12)]
+    vectors = centres[labels] + 0.2 * random.normal(size=(len(labels), 32))
+    scores = score(labels, kinrank.group(vectors))
+    assert scores.singles_found == 1
+    assert scores.ari > 0.98
+
+
+def test_copies_of_all_rows_are_no_twos(faces):
+    vectors, labels = faces
+    copies = vectors + 0.01 * np.random.default_rng(1).normal(size=vectors.shape)
+    groups = kinrank.group(np.concatenate([vectors, copies]))
+    assert score(np.tile(labels, 2), groups).ari > 0.9
+
+
+@pytest.mark.long
+def test_a_group_far_larger_than_the_others_is_one():
+    random = np.random.default_rng(0)
+    sizes = [400, *[3] * 2866, *[1] * 1000]
+    labels = random.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    centres = random.normal(size=(len(sizes), 64))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    groups = kinrank.group(centres[labels] + 0.1 * random.normal(size=(len(labels), 64)))
+    largest = groups.labels[labels == 0]
+    assert (largest == largest[0]).mean() > 0.99
+    assert score(labels, groups).ari > 0.95
+    assert score(labels, groups).bcubed_f > 0.95
+
+
 def test_the_same_for_any_threads(faces, found):
     again = kinrank.group(faces[0], found.ids, threads=1)
     np.testing.assert_array_equal(again.labels, found.labels)

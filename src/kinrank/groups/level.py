@@ -23,6 +23,7 @@ from kinrank.groups.links import (
     unit_rows,
 )
 from kinrank.groups.tree import USUAL_LEVEL, Tree, cut_tree, grow_tree
+from kinrank.methods.cas import CASMethod
 from kinrank.metrics.grouping import adjusted_rand
 from kinrank.parallel import Runner
 from kinrank.runs.execution import Execution
@@ -49,9 +50,15 @@ class Level(NamedTuple):
     agreement: float | None
 
 
-def choose_level(vectors: Floats, threads: int | None, arrays: Arrays = IN_MEMORY) -> Level:
+def choose_level(
+    vectors: Floats,
+    threads: int | None,
+    arrays: Arrays = IN_MEMORY,
+    method: CASMethod = PROJECTED,
+) -> Level:
     """The level at which two halves of the directions agree.
 
+    method : how each half is ranked
     arrays : where arrays lie that are as long as the vectors
     """
     if len(vectors) < LEAST_ROWS or vectors.shape[1] < 2:
@@ -60,7 +67,7 @@ def choose_level(vectors: Floats, threads: int | None, arrays: Arrays = IN_MEMOR
     centred = unit_rows(rows - rows.mean(axis=0))
     agreements = np.zeros(len(LEVELS))
     for split in range(SPLITS):
-        one, other = (_tree(half, threads) for half in _halves(centred, split))
+        one, other = (_tree(half, method, threads) for half in _halves(centred, split))
         for at, level in enumerate(LEVELS):
             agreements[at] += _agreement(cut_tree(one, level), cut_tree(other, level)) / SPLITS
     away = np.abs(np.log(np.array(LEVELS) / USUAL_LEVEL))
@@ -114,7 +121,7 @@ def _halves(rows: Floats, seed: int) -> tuple[Floats, Floats]:
     return unit_rows(first - first.mean(axis=0)), unit_rows(second - second.mean(axis=0))
 
 
-def _tree(rows: Floats, threads: int | None) -> Tree:
+def _tree(rows: Floats, method: CASMethod, threads: int | None) -> Tree:
     n = len(rows)
-    pairs = linked(PROJECTED, rows, min(LISTED, n - 1), Execution(Runner.of(threads)))
+    pairs = linked(method, rows, min(LISTED, n - 1), Execution(Runner.of(threads)))
     return grow_tree(Links(similarities(pairs), rows, ()))

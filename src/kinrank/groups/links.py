@@ -21,12 +21,15 @@ from kinrank.runs.execution import Execution
 from kinrank.stages.sparse import transposed
 from kinrank.types import Floats, SparseRows
 
-LISTED = 100  # results of each ranking that become links
+# Results of each ranking that become links; rows that share nothing are left out, so lists are only
+# this long in large groups, whose parts would otherwise not see each other.
+LISTED = 200
 DIRECTIONS = 128  # of each view, in which centres are compared
 # The share of the original distance: without any, all rows that share nothing are equally far, and
 # to order these takes many times as long as all the rest.
 TRACE = 1e-3
 PROJECTED = CASMethod(k1=20, k2=4, enhance_k=8, omega=TRACE)  # ranks after the projection
+TWOS = {"k1": 2, "k2": 1, "enhance_k": 2}  # sizes where each row has one partner
 LEAST_ROWS = 8  # with fewer there is nothing to learn a projection from
 
 
@@ -47,8 +50,10 @@ class Links:
         return len(self.directions)
 
 
-def find_links(vectors: Floats, method: CASMethod, execution: Execution) -> Links:
-    """Rank the collection among itself, before and after the projection."""
+def find_links(
+    vectors: Floats, method: CASMethod, execution: Execution, projected: CASMethod = PROJECTED
+) -> Links:
+    """Rank the collection among itself, by ``method`` and, projected, by ``projected``."""
     n = len(vectors)
     run = execution.runner
     centring = Projection.fit(vectors, kind=0, threads=run.threads)
@@ -60,7 +65,7 @@ def find_links(vectors: Floats, method: CASMethod, execution: Execution) -> Link
     before = linked(plain, vectors, k, execution)
     learnt = projection_for("pairs", [("vectors", vectors)], run.threads, execution.arrays)
     assert learnt is not None
-    after = linked(PROJECTED.replace(whiten=learnt), vectors, k, execution)
+    after = linked(projected.replace(whiten=learnt), vectors, k, execution)
     views = (centring, learnt)
     width = sum(min(DIRECTIONS, view.dims) for view in views)
     out = Out(np.float32, width)

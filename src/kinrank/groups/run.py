@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.arrays import Arrays
 from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, shown
 from kinrank.filters import Filter
@@ -16,12 +17,14 @@ from kinrank.groups.constraints import Constraints
 from kinrank.groups.corrections import Corrections
 from kinrank.groups.groups import Found, Groups, arrange
 from kinrank.groups.level import SURE, UNKNOWN, Level, choose_level
-from kinrank.groups.links import Links, find_links
+from kinrank.groups.links import PROJECTED, TWOS, Links, find_links
 from kinrank.groups.reasons import Verdict
 from kinrank.groups.singles import NOBODY, grow_without_singles
 from kinrank.groups.tree import USUAL_LEVEL, Tree, grow_tree
 from kinrank.io import PathLike
 from kinrank.methods.cas import CASMethod
+from kinrank.parallel import Runner
+from kinrank.projection.evidence import come_in_twos
 from kinrank.projection.projection import Projection
 from kinrank.runs.execution import Execution, RankingInputs
 from kinrank.runs.run import Run, as_run
@@ -90,8 +93,9 @@ def group_rows(
     inputs = RankingInputs(LinkRankings(method), vectors, None, None, row_bytes=_ROW_BYTES)
     with run.execution("group", inputs, threads) as execution:
         rows = as_vectors(("vectors", vectors), empty=execution.arrays.empty)
-        links = find_links(rows, method, execution)
-        chosen = choose_level(rows, threads, execution.arrays)
+        chosen, sizes = _choose_sizes(rows, threads, execution.arrays)
+        projected = PROJECTED.replace(**sizes)
+        links = find_links(rows, method.replace(**sizes), execution, projected)
         if threshold is None:
             tree, single_below = grow_without_singles(links, chosen.level, execution)
         else:
@@ -110,6 +114,26 @@ def group_rows(
             verdict=_verdict(chosen),
         )
         return arrange(found, log, strictness, execution.arrays)
+
+
+def _choose_sizes(
+    rows: Floats, threads: int | None, arrays: Arrays
+) -> tuple[Level, dict[str, int]]:
+    """The level, and parameters of the rankings that replace what they have: those for twos.
+
+    Rows may seem to come in twos because there are two copies of each. So groups of two must be
+    surer than others, and others not sure.
+    """
+    usual = choose_level(rows, threads, arrays)
+    if usual.agreement is None or usual.agreement >= SURE:
+        return usual, {}
+    if not come_in_twos(rows, Runner.of(threads)):
+        return usual, {}
+    of_twos = choose_level(rows, threads, arrays, PROJECTED.replace(**TWOS))
+    assert of_twos.agreement is not None
+    if of_twos.agreement <= usual.agreement:
+        return usual, {}
+    return of_twos, TWOS
 
 
 def _check_run(run: Run) -> None:

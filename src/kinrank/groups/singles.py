@@ -1,8 +1,12 @@
-"""Single items: rows whose nearest row is no nearer than strangers are.
+"""Single items: rows whose nearest row is no nearer than strangers are, or is no member's.
 
 How near strangers come is seen at rows of groups: their nearest rows of other groups. Of all rows,
 those nearer than that show a member; what lies below is a mixture of members and of single items.
 The limit is the one at which the fewest rows are expected to be on the wrong side.
+
+A single item among large, tight groups has a nearest row that is nearer than their strangers. But
+rows of groups have much nearer ones, so it lies beyond the outer fence of these (Tukey, Exploratory
+Data Analysis, 1977). The greater limit of the two counts.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ BLOCK = 4096  # so many at a time
 BELOW = 0.75  # quantile of the strangers below which rows are counted: few members lie there
 MIDDLE = 0.5  # a quantile below which members are fewer still, but not single items:
 SAME = 0.55  # at least so much of their share must be seen there
+LEAST_MEMBERS = 64  # rows of groups whose quartiles say anything
+FENCE = 3.0  # ranges between the quartiles from the upper one to Tukey's outer fence
 NOBODY = -np.inf  # the limit where there is nothing to tell it by
 
 Wide = npt.NDArray[np.float64]
@@ -45,11 +51,19 @@ def grow_without_singles(links: Links, level: float, execution: Execution) -> tu
     tree = grow_tree(links, arrays=execution.arrays)
     for _ in range(ROUNDS):
         new = max(limit, _limit(nearest, _strangers(links, cut_tree(tree, level))))
-        if not ((nearest < new) & (nearest >= limit)).any():
+        if not _between(nearest, limit, new):
             break
         limit = new
         tree = grow_tree(links, single=nearest < limit, arrays=execution.arrays)
+    fence = _outer_fence(nearest, cut_tree(tree, level))
+    if _between(nearest, limit, fence):
+        limit = fence
+        tree = grow_tree(links, single=nearest < limit, arrays=execution.arrays)
     return tree, limit
+
+
+def _between(nearest: Wide, low: float, high: float) -> bool:
+    return bool(((nearest >= low) & (nearest < high)).any())
 
 
 def _strangers(links: Links, nodes: Longs) -> Wide:
@@ -66,6 +80,20 @@ def _strangers(links: Links, nodes: Longs) -> Wide:
         cosines[groups[rows][:, None] == groups[block]] = -1
         np.maximum(found, cosines.max(axis=1), out=found)
     return found
+
+
+def _outer_fence(nearest: Wide, nodes: Longs) -> float:
+    """The cosine below which a nearest row is farther than those of rows in groups.
+
+    Quartiles are those of distances between unit rows, whose spread is more even than of cosines.
+    """
+    _, groups, sizes = np.unique(nodes, return_inverse=True, return_counts=True)
+    members = nearest[sizes[groups] >= LEAST_SIZE]
+    if len(members) < LEAST_MEMBERS:
+        return NOBODY
+    lower, upper = np.quantile(np.sqrt(np.maximum(2 - 2 * members, 0)), [0.25, 0.75])
+    farthest = upper + FENCE * (upper - lower)
+    return float(1 - farthest**2 / 2)
 
 
 def _share(nearest: Wide, strangers: Wide, quantile: float) -> float:

@@ -23,6 +23,7 @@ from kinrank.parallel import Runner
 from kinrank.projection.arrays import unit
 from kinrank.projection.learning import Coordinates
 from kinrank.projection.pairs import SHARPNESS, Pairs, found_pairs
+from kinrank.projection.sample import learning_rows, unit_rows_at
 from kinrank.types import Floats, Longs
 
 CLEARER = 1.15  # how much farther the tenth neighbour stands out where half-whitened rows are taken
@@ -62,6 +63,15 @@ def couples(rows: Floats, drawn: Longs) -> float:
     nearest = -np.sort(np.partition(-similarity, 2, axis=1)[:, :3], axis=1)
     first, second = (nearest[:, :2] - nearest[:, 1:]).mean(axis=0, dtype=np.float64)
     return float(first / (2 * second)) if second > 0 else 0.0
+
+
+def come_in_twos(vectors: Floats, run: Runner) -> bool:
+    """Whether each row seems to have exactly one partner."""
+    matrices = [("vectors", vectors)]
+    sample = learning_rows(matrices, run)
+    rows = unit_rows_at(matrices, sample.rows)
+    centred = unit(rows - rows.mean(axis=0, dtype=np.float64))
+    return couples(np.asarray(centred, np.float32), sample.drawn) >= COUPLED
 
 
 def certainty(space: Coordinates, pairs: Pairs, run: Runner) -> float:
