@@ -236,6 +236,17 @@ def test_questions_are_not_asked_again(found):
     assert frozenset((question.one_id, question.other_id)) not in pairs
 
 
+def test_a_group_that_was_found_right_by_an_answer_is_not_asked_about_again():
+    vectors, _ = people(noise=0.75, seed=3)
+    groups = kinrank.group(vectors).at(0.0)
+    asked = [question for question in groups.questions(1000) if question.one == question.other]
+    assert asked
+    for question in asked:
+        groups = groups.answer(question, True)
+    again = {frozenset(question.parts) for question in groups.questions(1000)}
+    assert again.isdisjoint(frozenset(question.parts) for question in asked)
+
+
 def test_later_rows_join_and_found(faces, found):
     vectors, _ = faces
     random = np.random.default_rng(5)

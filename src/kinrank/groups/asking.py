@@ -6,7 +6,10 @@ sides, times the chance that what stands now is wrong.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import heapq
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,13 +23,29 @@ if TYPE_CHECKING:
 STEEPNESS = 4.0  # of the chance over the logarithm of link over level
 
 
+class Candidate(NamedTuple):
+    """Two sides that a question could be about.
+
+    one, other : their rows, ascending; chance : that they are the same; worth : of the answer
+    """
+
+    one: Longs
+    other: Longs
+    chance: float
+    worth: float
+
+    def order(self) -> tuple[float, int, int]:
+        """The one worth most first, ties by rows."""
+        return -self.worth, int(self.one[0]), int(self.other[0])
+
+
 def questions(groups: Groups, k: int) -> tuple[Question, ...]:
     """The first ``k`` questions, the one worth most first."""
-    asked = _settled(groups)
-    found = _between(groups, 4 * k + len(asked)) + _within(groups)
-    found.sort(key=lambda question: (-question.worth, str(question.one_id), str(question.other_id)))
-    fresh = [question for question in found if not _is_settled(question, asked)]
-    return tuple(fresh[:k])
+    answered = _Answered.of(groups)
+    within = sorted(_within(groups), key=Candidate.order)
+    every = heapq.merge(_between(groups), within, key=Candidate.order)
+    fresh = (pair for pair in every if not answered.tells(pair.one, pair.other))
+    return tuple(_question(groups, pair) for pair in islice(fresh, k))
 
 
 def chance_of(link: float, level: float) -> float:
@@ -36,22 +55,42 @@ def chance_of(link: float, level: float) -> float:
     return float(1 / (1 + (level / link) ** STEEPNESS))
 
 
-def _settled(groups: Groups) -> dict[object, set[object]]:
-    """Whom a person put apart from whom, by id."""
-    apart: dict[object, set[object]] = {}
-    for one, other in groups.corrections.agreed().apart:
-        apart.setdefault(one, set()).add(other)
-        apart.setdefault(other, set()).add(one)
-    return apart
+class _Answered(NamedTuple):
+    """What a person said before.
+
+    apart : whom each row is not the same as; together : which rows a row was put together with
+    """
+
+    apart: dict[int, set[int]]
+    together: dict[int, set[int]]
+
+    @classmethod
+    def of(cls, groups: Groups) -> _Answered:
+        agreed = groups.corrections.agreed()
+        apart: dict[int, set[int]] = {}
+        for pair in agreed.apart:
+            rows = groups.rows_of(pair)
+            if len(rows) == 2:
+                apart.setdefault(rows[0], set()).add(rows[1])
+                apart.setdefault(rows[1], set()).add(rows[0])
+        together: dict[int, set[int]] = {}
+        for members in agreed.together:
+            rows = set(groups.rows_of(members))
+            together.update(dict.fromkeys(rows, rows))
+        return cls(apart, together)
+
+    def tells(self, one: Longs, other: Longs) -> bool:
+        """Whether any row of one side is known to be the same as one of the other, or not to be."""
+        others = set(other.tolist())
+        return any(
+            not others.isdisjoint(known.get(row, ()))
+            for row in one.tolist()
+            for known in (self.apart, self.together)
+        )
 
 
-def _is_settled(question: Question, apart: dict[object, set[object]]) -> bool:
-    others = set(question.parts[1])
-    return any(not others.isdisjoint(apart.get(value, ())) for value in question.parts[0])
-
-
-def _between(groups: Groups, most: int) -> list[Question]:
-    """Pairs of groups, as far as any of their rows are linked."""
+def _between(groups: Groups) -> Iterator[Candidate]:
+    """Pairs of groups, as far as any of their rows are linked, in their order."""
     links = groups.found.links
     similarities = links.similarities
     numbers, inverse, sizes = np.unique(groups.labels, return_inverse=True, return_counts=True)
@@ -79,52 +118,52 @@ def _between(groups: Groups, most: int) -> list[Question]:
     strengths = link_of(
         sums, sizes[first].astype(np.float64), sizes[second].astype(np.float64), cosines
     )
-    level = groups.found.level
-    chances = 1 / (1 + (level / np.maximum(strengths, 1e-9)) ** STEEPNESS)
+    chances = 1 / (1 + (groups.found.level / np.maximum(strengths, 1e-9)) ** STEEPNESS)
     worth = chances * sizes[first] * sizes[second]
-    best = np.lexsort((key, -worth))[:most]
-    return [
-        _question(
-            groups,
+    first_rows = np.full(m, len(inverse))
+    np.minimum.at(first_rows, inverse, np.arange(len(inverse)))
+    for pair in np.lexsort((first_rows[second], first_rows[first], -worth)):
+        yield Candidate(
             groups.rows(int(numbers[first[pair]])),
             groups.rows(int(numbers[second[pair]])),
             float(chances[pair]),
             float(worth[pair]),
         )
-        for pair in best
-    ]
 
 
-def _within(groups: Groups) -> list[Question]:
+def _within(groups: Groups) -> Iterator[Candidate]:
     """Groups whose last merge was not sure."""
     tree = groups.tree
     n = tree.n_leaves
     below = _rows_below(tree.leaves)
-    found = []
     for step in range(len(tree.children) - 1, -1, -1):
         node = n + step
         link = float(tree.links[node])
         if link > 2 * groups.found.level:
             continue
-        left, right = (_leaves(tree.children, n, int(child)) for child in tree.children[step])
-        number = groups.labels[below[left[0]][0]]
-        if len(groups.rows(int(number))) != tree.sizes[node]:
+        number = int(groups.labels[below[_first_leaf(tree.children, n, node)][0]])
+        if len(groups.rows(number)) != tree.sizes[node] or number in groups.confirmed:
             continue
-        if groups.labels[below[right[0]][0]] != number or int(number) in groups.confirmed:
-            continue
-        one = np.concatenate([below[leaf] for leaf in left])
-        other = np.concatenate([below[leaf] for leaf in right])
-        if not (groups.labels[np.concatenate([one, other])] == number).all():
+        sides = [
+            np.sort(np.concatenate([below[leaf] for leaf in _leaves(tree.children, n, int(child))]))
+            for child in tree.children[step]
+        ]
+        if not (groups.labels[np.concatenate(sides)] == number).all():
             continue
         chance = chance_of(link, groups.found.level)
-        worth = (1 - chance) * len(one) * len(other)
-        found.append(_question(groups, np.sort(one), np.sort(other), chance, worth))
-    return found
+        yield Candidate(*sides, chance, (1 - chance) * len(sides[0]) * len(sides[1]))
 
 
 def _rows_below(leaves: Longs) -> list[Longs]:
     order = np.argsort(leaves, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(leaves[order])) + 1)
+
+
+def _first_leaf(children: Longs, n: int, node: int) -> int:
+    """One of the leaves below a node."""
+    while node >= n:
+        node = int(children[node - n, 0])
+    return node
 
 
 def _leaves(children: Longs, n: int, node: int) -> list[int]:
@@ -140,17 +179,17 @@ def _leaves(children: Longs, n: int, node: int) -> list[int]:
     return leaves
 
 
-def _question(groups: Groups, one: Longs, other: Longs, chance: float, worth: float) -> Question:
+def _question(groups: Groups, pair: Candidate) -> Question:
     """Show the row of each side that is nearest to the centre of its side."""
-    shown = [_central(groups, rows) for rows in (one, other)]
+    shown = [_central(groups, rows) for rows in (pair.one, pair.other)]
     return Question(
         one_id=groups.ids[shown[0]].item(),
         other_id=groups.ids[shown[1]].item(),
         one=int(groups.labels[shown[0]]),
         other=int(groups.labels[shown[1]]),
-        chance=chance,
-        worth=worth,
-        parts=(tuple(groups.ids[one].tolist()), tuple(groups.ids[other].tolist())),
+        chance=pair.chance,
+        worth=pair.worth,
+        parts=(tuple(groups.ids[pair.one].tolist()), tuple(groups.ids[pair.other].tolist())),
     )
 
 

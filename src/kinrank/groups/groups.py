@@ -145,6 +145,10 @@ class Groups:
             raise InvalidInputError(f"There is no group {number}.")
         return rows
 
+    def rows_of(self, ids: Iterable[Any]) -> list[int]:
+        """Row numbers of some ids; ids that no row has are left out."""
+        return [self._places[value] for value in ids if value in self._places]
+
     def members(self, number: int) -> Longs:
         """Row numbers of a group, the most central first."""
         rows = self.rows(number)
@@ -440,11 +444,10 @@ def _applied(groups: Groups, event: Event) -> Groups:
     labels = groups.labels.copy()
     names = dict(groups.names)
     confirmed = set(groups.confirmed)
-    places = groups._places
     given = event.fields
 
     def rows_of(values: list[Any]) -> Longs:
-        return np.array([places[value] for value in values if value in places], np.int64)
+        return np.array(groups.rows_of(values), np.int64)
 
     next_number = int(labels.max()) + 1
     if event.kind in ("merge", "confirm"):
