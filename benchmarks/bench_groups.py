@@ -1,6 +1,7 @@
 """Groups beside what people use today, questions beside random ones, and many rows.
 
-    python benchmarks/bench_groups.py table|questions|large [--sets a,b] [--rows N] [--draw 0]
+    python benchmarks/bench_groups.py table|questions|singles [--sets "a;b"] [--draw 0]
+    python benchmarks/bench_groups.py large [--rows N] [--search approximate] [--memory-budget 4GB]
                                       [--save] [--data FOLDER]
 
 table      ARI, B-cubed precision, recall and F, V-measure and the share of single items found:
@@ -8,6 +9,7 @@ table      ARI, B-cubed precision, recall and F, V-measure and the share of sing
            above 0.5, and average link on cosines with the threshold that the labels like best
 questions  ARI after 40 questions that are worth asking, and after 40 random ones of a thousand;
            of all sets but the one of 13,000 rows
+singles    what the constants that tell single items cost on a set, if they are chosen on all others
 large      processor seconds of `group` and of one ranking of the same rows, and the peak of memory
 
 FOLDER holds the feature sets (default ../shared/data beside the repository); of larger ones whole
@@ -38,10 +40,15 @@ import kinrank
 import results
 from kinrank.evaluate import score_grouping
 from kinrank.evaluate.groupings import compare_groupings
+from kinrank.groups.tree import cut_tree
+from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = 2500
 QUESTIONS = 40
+BELOWS = (0.65, 0.7, 0.75, 0.8, 0.85)
+SAMES = (0.45, 0.5, 0.55, 0.6, 0.65)
 STRONG = 0.5  # cosine of an edge of Chinese whispers
 WHISPERS = 20  # rounds
 REAL = (
@@ -212,6 +219,46 @@ def questions(given):
     markdown(lines)
 
 
+def singles(given):
+    """B-cubed F and single items found by the constants as they are, and by those of other sets."""
+    settings = [(below, same) for below in BELOWS for same in SAMES]
+    usual = kinrank.groups.singles.BELOW, kinrank.groups.singles.SAME
+    scores = {}
+    for name in given.sets:
+        if name == LARGEST or "pairs" in name:
+            continue
+        rows, labels = load(name, given.data, given.draw)
+        found = kinrank.group(rows).found
+        scores[name] = {setting: by_constants(found, labels, *setting) for setting in settings}
+        log(name)
+    lines = []
+    for name, own in scores.items():
+        others = [score for other, score in scores.items() if other != name]
+        means = {at: sum(score[at].bcubed_f for score in others) for at in settings}
+        left_out = max(settings, key=lambda at: (means[at], at == usual))
+        line = {"set": name}
+        for head, setting in (("as they are", usual), ("left out", left_out)):
+            line[head] = "BELOW {}, SAME {}".format(*setting)
+            line |= {f"{key}, {head}": value for key, value in figures(own[setting]).items()}
+        lines.append(line)
+    kept = ("ARI", "F", "singles found")
+    heads = ("as they are", "left out")
+    columns = ["set", "left out", *(f"{key}, {head}" for key in kept for head in heads)]
+    markdown([{column: line[column] for column in columns} for line in lines])
+
+
+def by_constants(found, labels, below, same):
+    """The figures of what was found, with other constants for single items."""
+    module = kinrank.groups.singles
+    before = module.BELOW, module.SAME
+    module.BELOW, module.SAME = below, same
+    try:
+        tree, _ = module.grow_without_singles(found.links, found.level, Execution(Runner.of(2)))
+    finally:
+        module.BELOW, module.SAME = before
+    return score_grouping(labels, cut_tree(tree, found.level))
+
+
 def answered(groups, labels, asked):
     """The groups after all questions, answered by the labels."""
     groups = kinrank.groups.Groups(
@@ -312,7 +359,7 @@ def markdown(lines):
 def main():
     """Run the part that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("table", "questions", "large"))
+    parser.add_argument("part", choices=("table", "questions", "singles", "large"))
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--sets", default=";".join(SETS), help="names with ; between them")
     parser.add_argument("--draw", type=int, default=0)
@@ -321,7 +368,8 @@ def main():
     parser.add_argument("--memory-budget")
     given = parser.parse_args()
     given.sets = given.sets.split(";")
-    {"table": table, "questions": questions, "large": large}[given.part](given)
+    parts = {"table": table, "questions": questions, "singles": singles, "large": large}
+    parts[given.part](given)
 
 
 if __name__ == "__main__":

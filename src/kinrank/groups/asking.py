@@ -75,8 +75,8 @@ class _Answered(NamedTuple):
                 apart.setdefault(rows[1], set()).add(rows[0])
         together: dict[int, set[int]] = {}
         for members in agreed.together:
-            rows = set(groups.rows_of(members))
-            together.update(dict.fromkeys(rows, rows))
+            whole = set(groups.rows_of(members))
+            together.update(dict.fromkeys(whole, whole))
         return cls(apart, together)
 
     def tells(self, one: Longs, other: Longs) -> bool:
@@ -144,14 +144,14 @@ def _within(groups: Groups) -> Iterator[Candidate]:
         number = int(groups.labels[below[_first_leaf(tree.children, n, node)][0]])
         if len(groups.rows(number)) != tree.sizes[node] or number in groups.confirmed:
             continue
-        sides = [
+        one, other = (
             np.sort(np.concatenate([below[leaf] for leaf in _leaves(tree.children, n, int(child))]))
             for child in tree.children[step]
-        ]
-        if not (groups.labels[np.concatenate(sides)] == number).all():
+        )
+        if not (groups.labels[np.concatenate([one, other])] == number).all():
             continue
         chance = chance_of(link, groups.found.level)
-        yield Candidate(*sides, chance, (1 - chance) * len(sides[0]) * len(sides[1]))
+        yield Candidate(one, other, chance, (1 - chance) * len(one) * len(other))
 
 
 def _rows_below(leaves: Longs) -> list[Longs]:
