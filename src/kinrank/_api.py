@@ -241,7 +241,8 @@ def group(
     >>> groups.labels.shape
     (330,)
     """
-    from kinrank.groups.run import as_row_ids, group_rows
+    from kinrank.groups.given import as_row_ids, refuse_zero_rows
+    from kinrank.groups.run import group_rows
     from kinrank.methods.cas import CASMethod
     from kinrank.tune.tuner import run_tuning
 
@@ -253,6 +254,8 @@ def group(
         raise InvalidInputError(
             "`vectors` must have at least 2 columns, so that features can be split, got 1."
         )
+    if rows.any():  # all of them zeros are copies of one row
+        refuse_zero_rows(rows)
     if method is None:
         with warnings.catch_warnings():
             # Whether re-ranking gains and what groups there are is told by the verdict.

@@ -199,7 +199,7 @@ def bind(constraints: Constraints | None, agreed: Agreed | None, ids: npt.NDArra
     given = np.concatenate(
         [
             np.array(hard_apart, np.int64).reshape(-1, 2),
-            *(distinct_pairs(name, column, n) for name, column in constraints.distinct.items()),
+            *(distinct_pairs(name, column, n) for name, column in _columns(constraints.distinct)),
             overlapping_pairs(constraints.intervals, n),
         ]
     )
@@ -211,6 +211,7 @@ def bind(constraints: Constraints | None, agreed: Agreed | None, ids: npt.NDArra
     for row in np.flatnonzero(values >= 0).tolist():
         leaf = leaves[row]
         if anchors[leaf] >= 0 and anchors[leaf] != values[row]:
+            _refuse_two_known(row, anchors[leaf], values, np.array(corrected), sets, ids)
             contradictions.append(
                 f"{_named(ids, row)} is known as another one than a row that it is together with: "
                 "the correction holds."
@@ -258,6 +259,21 @@ def _without_contradictions(
     return kept
 
 
+def _refuse_two_known(
+    row: int, anchor: int, values: Longs, corrected: Longs, sets: _Sets, ids: npt.NDArray[Any]
+) -> None:
+    """Refuse rows that are known as two and tied by what was given, not by a person."""
+    root = sets.root(row)
+    rows = [at for at in np.flatnonzero(values == anchor).tolist() if sets.root(at) == root]
+    if any(corrected[at] == corrected[row] for at in rows):
+        return
+    way = " - ".join(_named(ids, at) for at in sets.way(rows[0], row))
+    raise InvalidInputError(
+        f"The constraints contradict each other: {_named(ids, rows[0])} and {_named(ids, row)} are "
+        f"known as two, and must be together through {way}. Leave out one of them."
+    )
+
+
 def _named(ids: npt.NDArray[Any], row: int) -> str:
     return shown(ids[row].item())
 
@@ -277,7 +293,8 @@ def _pairs(
         rows = []
         for value in values[:2]:
             plain = value.item() if isinstance(value, np.generic) else value
-            row = place.get(plain) if isinstance(plain, (str, int)) else None
+            is_id = isinstance(plain, (str, int)) and not isinstance(plain, bool)
+            row = place.get(plain) if is_id else None
             if row is None:
                 raise UnknownIdError(f"`{name}` names the id {shown(plain)}, which no row has.")
             rows.append(row)
@@ -293,6 +310,15 @@ def _pairs(
             soft.append((rows[0], rows[1]))
             weights.append(check_float(f"{name}[{number}][2]", values[2], 0))
     return hard, soft, weights
+
+
+def _columns(given: Any) -> list[tuple[str, Any]]:
+    """The columns of ``distinct``, with names for messages."""
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(
+            f"`distinct` must be columns by name, such as {{'photo': [...]}}, got {shown(given)}."
+        )
+    return [(f"distinct[{name!r}]", column) for name, column in given.items()]
 
 
 def known_values(given: Any, n: int) -> Longs:
@@ -338,9 +364,7 @@ def distinct_pairs(name: str, column: Any, n: int) -> Pairs:
     """All pairs of rows that share a value."""
     values = _numbers(name, as_list(name, _listed(column), f"a value for each of the {n} rows"), n)
     groups = _same_value(values)
-    _refuse_too_many(
-        f"The column `{name}`", sum(len(rows) * (len(rows) - 1) // 2 for rows in groups)
-    )
+    _refuse_too_many(f"`{name}`", sum(len(rows) * (len(rows) - 1) // 2 for rows in groups))
     parts = []
     for rows in groups:
         one, other = np.triu_indices(len(rows), 1)

@@ -91,7 +91,7 @@ class Corrections:
     """
 
     def __init__(self, path: PathLike | None = None) -> None:
-        self.path = None if path is None else Path(check_path("corrections", path))
+        self.path = None if path is None else _checked(path)
         self.events: list[Event] = []
         self._read = 0  # bytes of the file that are in ``events``
         self.refresh()
@@ -180,7 +180,7 @@ class Corrections:
     def _check_header(self, line: bytes) -> None:
         try:
             header = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             header = None
         if not isinstance(header, dict) or header.get("kinrank") != "corrections":
             raise FileFormatError(
@@ -206,7 +206,7 @@ class Corrections:
                 time=float(values["time"]),
             )
             _check_fields(event)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise FileFormatError(
                 f"Line {number} of {self.path} is damaged. The file is left as it is: remove or "
                 "repair that line, all others are whole corrections."
@@ -234,6 +234,19 @@ class Corrections:
                 f"{self.path or 'The corrections'} must be of this collection, got one that names "
                 f"{len(named):,} ids of which {known:,} are here. It is left as it is."
             )
+
+
+def _checked(path: PathLike) -> Path:
+    """The path, if a file can be there."""
+    file = Path(check_path("corrections", path))
+    if file.is_dir():
+        raise InvalidInputError(f"`corrections` must be a file, got the folder {str(file)!r}.")
+    if not file.parent.is_dir():
+        raise InvalidInputError(
+            f"`corrections` must be in a folder that is there, got {str(file)!r}. Make the folder "
+            "first."
+        )
+    return file
 
 
 def _check_fields(event: Event) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.groups.run import as_row_ids
+from kinrank.groups.given import as_row_ids, refuse_zero_rows
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_search
 from kinrank.types import Floats, Longs
-from kinrank.validation import as_vectors, check_float
+from kinrank.validation import as_matrix, as_vectors, check_float
 
 LISTED = 20  # nearest rows that are looked at; more copies than that are found through each other
 
@@ -66,7 +66,9 @@ def near_duplicates(
     ((0, 1),)
     """
     similarity = check_float("similarity", similarity, 0, 1, low_open=True)
-    rows = as_vectors(("vectors", vectors), cosine=True)
+    matrix = as_matrix("vectors", vectors)
+    refuse_zero_rows(matrix)
+    rows = as_vectors(("vectors", matrix), cosine=True)
     names = as_row_ids(ids, len(rows))
     if len(rows) < 2:
         raise InvalidInputError("`vectors` must have at least 2 rows to be compared, got 1.")

@@ -160,7 +160,8 @@ class Groups:
 
     def _place(self, item: Any) -> int:
         item = item.item() if isinstance(item, np.generic) else item
-        row = self._places.get(item) if isinstance(item, (str, int)) else None
+        is_id = isinstance(item, (str, int)) and not isinstance(item, bool)
+        row = self._places.get(item) if is_id else None
         if row is None:
             raise UnknownIdError(f"There is no row with the id {shown(item)}.")
         return row
@@ -189,6 +190,8 @@ class Groups:
             raise InvalidInputError(
                 f"`question` must be one of `questions()`, got {shown(question)}."
             )
+        if not isinstance(same, (bool, np.bool_)):
+            raise InvalidInputError(f"`same` must be True or False, got {shown(same)}.")
         one, other = (list(part) for part in question.parts)
         if not same:
             return self._correct("apart", author, parts=[one, other])
@@ -215,7 +218,8 @@ class Groups:
 
     def merge(self, numbers: Sequence[int], *, author: str | None = None) -> Groups:
         """These groups are one."""
-        numbers = as_list("numbers", numbers, "numbers of groups")
+        listed = as_list("numbers", numbers, "numbers of groups")
+        numbers = [check_int("numbers", number, 0) for number in listed]
         if len(set(numbers)) < 2:
             raise InvalidInputError(f"`numbers` must be two or more groups, got {shown(numbers)}.")
         rows = np.concatenate([self.rows(number) for number in dict.fromkeys(numbers)])

@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, shown
 from kinrank.groups.explaining import link_of
+from kinrank.groups.given import refuse_zero_rows, whole_numbers
 from kinrank.groups.links import LISTED, Links, side_by_side
 from kinrank.groups.singles import nearest_cosines
 from kinrank.groups.tree import grow_tree
 from kinrank.types import Floats, Longs, SparseRows
-from kinrank.validation import as_labels, as_vectors
+from kinrank.validation import as_labels, as_matrix, as_vectors
 
 if TYPE_CHECKING:
     from kinrank.groups.groups import Groups
@@ -30,7 +31,9 @@ BINS = 50
 def join(groups: Groups, vectors: Any, ids: Any) -> Groups:
     """See ``Groups.join``."""
     found = groups.found
-    rows = as_vectors(("vectors", vectors), together=False)
+    matrix = as_matrix("vectors", vectors)
+    refuse_zero_rows(matrix)
+    rows = as_vectors(("vectors", matrix), together=False)
     width = found.links.views[0].width
     if rows.shape[1] != width:
         raise InvalidInputError(
@@ -90,6 +93,7 @@ def _new_ids(groups: Groups, ids: Any, m: int) -> npt.NDArray[Any]:
         raise InvalidInputError(
             f"`ids` must be {kind}, as those of the groups, got {values.dtype}."
         )
+    values = whole_numbers(values)
     every, counts = np.unique(np.concatenate([groups.ids, values]), return_counts=True)
     if len(every) < len(groups.ids) + m:
         twice = every[int(np.argmax(counts > 1))].item()

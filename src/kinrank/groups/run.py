@@ -29,7 +29,7 @@ from kinrank.projection.projection import Projection
 from kinrank.runs.execution import Execution, RankingInputs
 from kinrank.runs.run import Run, as_run
 from kinrank.types import Floats, SparseRows
-from kinrank.validation import as_labels, as_vectors, check_float
+from kinrank.validation import as_vectors, check_float
 
 _ROW_BYTES = 450  # of a row in the tree and in what is cut from it
 _BLOCK = 8192  # rows that are compared at a time
@@ -81,6 +81,10 @@ def group_rows(
     if constraints is not None and not isinstance(constraints, Constraints):
         raise InvalidInputError(
             f"`constraints` must be kinrank.Constraints, got {shown(constraints)}."
+        )
+    if not isinstance(method, CASMethod):
+        raise InvalidInputError(
+            f"`method` must be kinrank.CAS with parameters, got {shown(method)}."
         )
     log = corrections if isinstance(corrections, Corrections) else Corrections(corrections)
     log.check_collection(ids.tolist())
@@ -148,20 +152,6 @@ def _check_run(run: Run) -> None:
 def corrections_beside(path: PathLike) -> str:
     """The file in which the corrections of an index file are kept."""
     return f"{os.fspath(path)}.corrections.jsonl"
-
-
-def as_row_ids(ids: Any, n: int) -> npt.NDArray[Any]:
-    """Ids of rows, each once; None numbers them."""
-    if ids is None:
-        return np.arange(n)
-    values = as_labels("ids", ids, n, "rows", kinds="iuU")
-    unique, counts = np.unique(values, return_counts=True)
-    if len(unique) < n:
-        twice = unique[int(np.argmax(counts > 1))]
-        raise InvalidInputError(
-            f"`ids` must be different from each other, got {shown(twice.item())} more than once."
-        )
-    return values if values.dtype.kind == "U" else values.astype(np.int64)
 
 
 def _all_equal(vectors: npt.NDArray[Any]) -> bool:

@@ -483,6 +483,7 @@ class Index:
         (``groups.corrections_beside``) unless another file is given; an index that was not opened
         from a file keeps them in memory.
         """
+        from kinrank.groups.given import refuse_zero_rows
         from kinrank.groups.run import corrections_beside, group_rows
 
         prepare("group")
@@ -490,8 +491,11 @@ class Index:
         state.check_vectors("`groups` is not available: use `kinrank.group` with the vectors")
         if corrections is None and self._path is not None:
             corrections = corrections_beside(self._path)
+        vectors = self.vectors(self.ids)
+        if vectors.any():
+            refuse_zero_rows(vectors)
         return group_rows(
-            self.vectors(self.ids),
+            vectors,
             self.ids,
             self.method.replace(whiten=None),
             strictness=strictness,
