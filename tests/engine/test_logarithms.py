@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from engine_data import digits
-from kinrank import CAS
+from kinrank import CAS, Run
 from kinrank.kernels import divergence, logarithms, measures
 from kinrank.stages import divergence as stage
 from kinrank.types import SparseRows
@@ -59,13 +59,16 @@ def test_queries_side_by_side_have_the_bits_of_columns(n_queries):
 
 def test_whole_rankings_are_the_same_either_way(monkeypatch):
     queries, gallery, *_ = digits()
+    monkeypatch.setattr(stage, "_DENSE", 0)
     rankings = []
-    for many in (np.inf, 0):
+    for many, threads, block_size in ((np.inf, 1, None), (0, 1, None), (0, 2, 7)):
         monkeypatch.setattr(stage, "_MANY", many)
-        monkeypatch.setattr(stage, "_DENSE", 0)
-        rankings.append(CAS(k1=60, k2=6).rerank(queries[:50], gallery, None))
-    np.testing.assert_array_equal(rankings[0].indices, rankings[1].indices)
-    np.testing.assert_array_equal(rankings[0].distances, rankings[1].distances)
+        run = Run(block_size=block_size)
+        method = CAS(k1=60, k2=6)
+        rankings.append(method.rerank(queries[:50], gallery, None, threads=threads, run=run))
+    for ranking in rankings[1:]:
+        np.testing.assert_array_equal(ranking.indices, rankings[0].indices)
+        np.testing.assert_array_equal(ranking.distances, rankings[0].distances)
 
 
 def test_sums_of_rows_side_by_side():
