@@ -108,9 +108,24 @@ def test_of_a_large_collection_some_rows_are_looked_at_under_the_map(monkeypatch
     whole = under_map(gallery, queries)
     monkeypatch.setattr(lists, "WHOLE", 500)
     monkeypatch.setattr(lists, "PIECE", 300)
-    monkeypatch.setattr(agreement, "ASKED", len(gallery) + 60)  # all, a piece at a time
+    monkeypatch.setattr(agreement, "AT_FIRST", len(gallery) + 60)  # all, a piece at a time
     pieces = under_map(gallery, queries)
     assert asdict(pieces) == pytest.approx(asdict(whole))
+
+
+def test_more_rows_are_looked_at_where_some_leave_it_open(monkeypatch):
+    monkeypatch.setattr(lists, "WHOLE", 500)
+    counts = []
+    measured = agreement.agreement
+    monkeypatch.setattr(
+        agreement, "agreement", lambda asked, of: counts.append(len(asked)) or measured(asked, of)
+    )
+    under_map(hidden())
+    assert counts == [300, 300]
+    counts.clear()
+    monkeypatch.setattr(agreement, "GAIN", 2.0)
+    under_map(hidden())
+    assert counts == [300, 300, 700, 700]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ from kinrank.types import Ints
 GAIN = 1.25  # times as often as without a map neighbours agree, where it is worth having
 SHORT_RANKS = (NEAR // 2, NEAR, 2 * NEAR)  # at which neighbours are compared, with and without
 VAST = LONGEST  # rank at which neighbours of very large groups still agree
-ASKED = 700  # rows of a large collection whose neighbours are compared
+AT_FIRST = 300  # rows of a large collection whose neighbours are compared
+ASKED = 700  # where these leave it open
+CLEAR = 0.2  # from where on the logarithm of the gain over GAIN leaves nothing open
 LEAST_QUERIES = 40  # with fewer, what they find says too little
 COMPARED = 1000  # queries, and rows of the gallery, whose lists are compared
 
@@ -51,12 +53,12 @@ def look_under_map(
     """
     if learnt.kind == "identity" or len(lists) - n_queries <= VAST:
         return UnderMap()
-    asked = np.arange(len(lists))
-    if not lists.few:
-        asked = np.sort(random.choice(len(lists), ASKED, replace=False))
     mapped = replace(lists, onto=learnt)
-    before = agreement(asked, lists)
-    gain = agreement(asked, mapped) / before if before > 0 else 1.0
+    for count in (len(lists),) if lists.few else (AT_FIRST, ASKED):
+        asked = np.sort(random.choice(len(lists), count, replace=False))
+        gain = agreement(asked, mapped) / agreement(asked, lists)
+        if abs(np.log(gain / GAIN)) > CLEAR:
+            break
     if gain <= GAIN:
         return UnderMap(gain=gain)
     return UnderMap(
