@@ -21,7 +21,7 @@ SHORT_RANKS = (NEAR // 2, NEAR, 2 * NEAR)  # at which neighbours are compared, w
 VAST = LONGEST  # rank at which neighbours of very large groups still agree
 AT_FIRST = 300  # rows of a large collection whose neighbours are compared
 ASKED = 700  # where these leave it open
-CLEAR = 0.2  # from where on the logarithm of the gain over GAIN leaves nothing open
+CLEAR = 0.15  # from where on the logarithm of the gain over GAIN leaves nothing open
 LEAST_QUERIES = 40  # with fewer, what they find says too little
 COMPARED = 1000  # queries, and rows of the gallery, whose lists are compared
 
