@@ -125,7 +125,7 @@ def test_approximate_neighbours_make_about_the_same_groups(monkeypatch, grouped)
     large_data.searched_in_cells(monkeypatch)
     with progress.gather() as facts:
         found = kinrank.group(rows(), run=kinrank.Run(search="approximate"))
-    assert facts["recall"] is not None
+    assert 0.8 < facts["recall"] <= 1
     score = kinrank.evaluate.score_grouping(grouped.labels, found.labels)
     assert score.ari > 0.95
 

@@ -135,6 +135,14 @@ def test_recall_is_told(monkeypatch):
     assert np.mean(same) > 18
 
 
+def test_recall_of_rows_among_themselves_is_told(monkeypatch):
+    large_data.searched_in_cells(monkeypatch)
+    _, gallery = large_data.rows()
+    with progress.gather() as facts:
+        kinrank.rerank(gallery, None, "cas", 20, run=kinrank.Run(search="approximate"))
+    assert 0.8 < facts["recall"] <= 1
+
+
 @pytest.mark.parametrize("name", ["kreciprocal", "ecn", "gnn", "rdp", "dfs", "egt", "manifold"])
 def test_every_method_takes_approximate_neighbours(monkeypatch, name):
     large_data.searched_in_cells(monkeypatch)

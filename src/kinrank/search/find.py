@@ -58,7 +58,7 @@ class ApproximateSearch:
     def neighbors_and_more(self, k: int, n_first: int, first_k: int) -> tuple[Neighbors, Neighbors]:
         """See RowSearcher. Where the first rows, which are ranked for, are few, these are exact.
 
-        The recall of the other rows is told to ``progress``.
+        The recall of the rows that are searched in cells is told to ``progress``.
         """
         n = len(self.vectors)
         if n <= FEW or 4 * k > n:
@@ -66,12 +66,14 @@ class ApproximateSearch:
         cells = self._cells
         with progress.stage("neighbours", n):
             if self._pays(n_first, first_k):
+                n_exact = 0
                 longer = cells.first(n_first, first_k)
             else:
+                n_exact = n_first
                 norms = squared_norms(self.vectors)
                 longer = self._exact.search_range(norms, 0, n_first, first_k)
             neighbors = stacked(longer, cells.rows(n_first, n, k), self.run)
-        progress.tell("recall", measured_recall(self.vectors, neighbors, self.run, n_first))
+        progress.tell("recall", measured_recall(self.vectors, neighbors, self.run, n_exact))
         return neighbors, longer
 
     def _pays(self, n_queries: int, k: int) -> bool:
