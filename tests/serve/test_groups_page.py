@@ -4,6 +4,7 @@ import csv
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -309,6 +310,37 @@ def test_many_groups_draw_only_what_is_seen(tab, tmp_path, n_groups):
         assert all("503" in complaint for complaint in tab.complaints)
         text = tab.locator(".group").first.inner_text()
         assert re.search(r"\d+", text)  # names of rows where there are no pictures
+
+
+@pytest.mark.long
+def test_ten_thousand_pictures_are_sorted_by_drawing_what_is_seen(tab, tmp_path):
+    rows, owners = group_rows(2500, 4, 0, dims=48)
+    ids = [f"g{owner:04d}-{row:05d}.png" for row, owner in enumerate(owners)]
+    (tmp_path / "images").mkdir()
+    Image.new("RGB", (60, 45), (90, 120, 60)).save(tmp_path / "one.png")
+    picture = (tmp_path / "one.png").read_bytes()
+    for name in ids:
+        (tmp_path / "images" / name).write_bytes(picture)
+    CAS(k1=6, k2=3).fit(rows, ids=ids).save(tmp_path / "an.index")
+    arguments = (tmp_path / "an.index", "--images", tmp_path / "images", "--writable")
+    with serving(*arguments) as server:
+        tab.goto(f"{server.url}/groups")
+        tab.wait_for_selector("#grid .group", timeout=300_000)
+        for _ in range(10):
+            tab.locator("#grid").evaluate("one => one.scrollBy(0, 3000)")
+            tab.wait_for_timeout(100)
+        assert tab.locator(".group").count() < 120
+        tab.wait_for_load_state("networkidle")
+        fetched = {url for url in tab.asked if ".png" in url}
+        assert 0 < len(fetched) < 2000
+        tab.locator("#grid").evaluate("one => one.scrollTo(0, 0)")
+        n_groups, _ = counts(server)
+        begin = time.monotonic()
+        with corrected(tab):
+            tab.locator(".group").nth(0).drag_to(tab.locator(".group").nth(1))
+        expect(tab.locator("#about")).to_contain_text(f"in {n_groups - 1:,} groups")
+        assert time.monotonic() - begin < 10
+        assert all("503" in complaint for complaint in tab.complaints)
 
 
 def test_odd_corrections_are_refused_in_words(sortable):
