@@ -65,7 +65,7 @@ def test_lists_of_rows_are_those_of_the_whole(sets, groups):
         assert (got.indices[query, len(expected) :] == -1).all()
 
 
-@pytest.mark.filterwarnings("ignore:Re-ranking is not expected")
+@pytest.mark.filterwarnings("ignore:Re-ranking is not expected", "ignore:Whether re-ranking helps")
 def test_parameters_for_each_group(sets):
     queries, gallery = sets
     groups = (np.arange(NQ) % 2, np.arange(NG) % 2)

@@ -7,10 +7,11 @@ import pytest
 
 import kinrank
 import naive_groups
+from kinrank.groups import links
 from kinrank.groups.constraints import LeafPairs
-from kinrank.groups.links import TRACE, Links, linked, mean_similarities, similarities
+from kinrank.groups.links import TRACE, Links, linked, mean_similarities, ranked, similarities
 from kinrank.groups.singles import nearest_cosines
-from kinrank.groups.tree import links_of_leaves
+from kinrank.groups.tree import USUAL_LEVEL, links_of_leaves
 from kinrank.kernels.links import listed_links, nearer_rows
 from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
@@ -91,11 +92,28 @@ def test_sharing_rows_are_ranked_as_all_rows_are(options):
 def test_links_do_not_depend_on_threads_or_blocks():
     rows = some_rows()
     one, other = (
-        linked(CASMethod(omega=TRACE), rows, 50, Execution(run))
+        linked(ranked(CASMethod(omega=TRACE), rows, 50, Execution(run)), run)
         for run in (Runner(1), Runner(3, 17))
     )
     for name in ("indptr", "indices", "data"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+@pytest.mark.parametrize(("largest", "lengths"), [(10, [100, 100]), (150, [100, 200, 200])])
+def test_lists_are_long_where_short_ones_end_inside_a_group(monkeypatch, largest, lengths):
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(51), [largest, *[10] * 50])
+    rows = random.normal(size=(51, 16))[labels] + 0.3 * random.normal(size=(len(labels), 16))
+    asked = []
+
+    def counted(method, vectors, k, execution):
+        asked.append(k)
+        return ranked(method, vectors, k, execution)
+
+    monkeypatch.setattr(links, "ranked", counted)
+    rows = rows.astype(np.float32)
+    links.find_links(rows, CASMethod(), Execution(Runner(1)), USUAL_LEVEL)
+    assert asked == lengths
 
 
 @pytest.mark.parametrize("seed", range(3))

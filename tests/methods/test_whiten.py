@@ -314,7 +314,8 @@ def test_specs_and_commands(tmp_path):
 def test_tuning_keeps_it():
     tuning = kinrank.tune(QUERY, GALLERY, "alphaqe", whiten=0.25)
     assert tuning.params["whiten"] == 0.25
-    assert tuning.make().whiten == 0.25
+    assert tuning.projection.kind == "0.25"
+    assert tuning.make().whiten is tuning.projection
     fitted = Projection.fit(GALLERY, kind=0.25)
     same = kinrank.tune(QUERY, GALLERY, "alphaqe", whiten=fitted)
     assert same.reasons == tuning.reasons

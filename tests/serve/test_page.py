@@ -171,6 +171,14 @@ def test_an_enlarged_result_can_become_the_query(tab, demo):
     assert tab.complaints == []
 
 
+# The page is told a moment after the parameters are hidden.
+STORED_AS_CLOSED = """() => new Promise(resolve => {
+  const look = () =>
+    localStorage.getItem("kinrank-parameters") === "no" ? resolve() : setTimeout(look, 20);
+  look();
+})"""
+
+
 def test_parameters_are_behind_a_word_and_stay_as_they_were(browser, demo):
     with closing(browser.new_context(viewport=WIDE)) as context:
         tab = context.new_page()
@@ -187,6 +195,7 @@ def test_parameters_are_behind_a_word_and_stay_as_they_were(browser, demo):
         tab.wait_for_selector("#right-list .result")
         expect(tab.locator("#set-k1")).to_be_visible()
         tab.click("#parameters summary")
+        tab.evaluate(STORED_AS_CLOSED)
         tab.reload()
         tab.wait_for_selector("#right-list .result")
         expect(tab.locator("#set-k1")).to_be_hidden()

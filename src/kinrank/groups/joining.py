@@ -15,7 +15,7 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError, shown
 from kinrank.groups.explaining import link_of
 from kinrank.groups.given import refuse_zero_rows, whole_numbers
-from kinrank.groups.links import LISTED, Links, side_by_side
+from kinrank.groups.links import LONG, Links, side_by_side
 from kinrank.groups.singles import nearest_cosines
 from kinrank.groups.tree import grow_tree
 from kinrank.types import Floats, Longs, SparseRows
@@ -50,7 +50,7 @@ def join(groups: Groups, vectors: Any, ids: Any) -> Groups:
     next_number = int(groups.labels.max()) + 1
     for at in range(len(rows)):
         cosines = (every[: n + at] @ directions[at]).astype(np.float64)
-        nearest = np.argsort(-cosines, kind="stable")[:LISTED]
+        nearest = np.argsort(-cosines, kind="stable")[:LONG]
         similarities = np.interp(cosines[nearest], *table)
         linked = similarities > 0
         nearest = nearest[linked]

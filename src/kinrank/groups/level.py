@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.groups.links import (
-    LISTED,
+    LONG,
     PROJECTED,
     Links,
     linked,
+    ranked,
     similarities,
     unit_rows,
 )
@@ -123,5 +124,6 @@ def _halves(rows: Floats, seed: int) -> tuple[Floats, Floats]:
 
 def _tree(rows: Floats, method: CASMethod, threads: int | None) -> Tree:
     n = len(rows)
-    pairs = linked(method, rows, min(LISTED, n - 1), Execution(Runner.of(threads)))
+    execution = Execution(Runner.of(threads))
+    pairs = linked(ranked(method, rows, min(LONG, n - 1), execution), execution.runner)
     return grow_tree(Links(similarities(pairs), rows, ()))

@@ -19,11 +19,11 @@ from kinrank.projection.kinds import projection_for
 from kinrank.projection.projection import Projection
 from kinrank.runs.execution import Execution
 from kinrank.stages.sparse import transposed
-from kinrank.types import Floats, SparseRows
+from kinrank.types import Floats, Ranking, SparseRows
 
-# Results of each ranking that become links; rows that share nothing are left out, so lists are only
-# this long in large groups, whose parts would otherwise not see each other.
-LISTED = 200
+LISTED = 100  # results of each ranking that become links,
+LONG = 200  # and of collections with large groups, whose parts would otherwise not see each other
+INSIDE = 1e-3  # of the rows, whose lists end inside a group, from which on lists are long
 DIRECTIONS = 128  # of each view, in which centres are compared
 # The share of the original distance: without any, all rows that share nothing are equally far, and
 # to order these takes many times as long as all the rest.
@@ -51,21 +51,33 @@ class Links:
 
 
 def find_links(
-    vectors: Floats, method: CASMethod, execution: Execution, projected: CASMethod = PROJECTED
+    vectors: Floats,
+    method: CASMethod,
+    execution: Execution,
+    level: float,
+    projected: CASMethod = PROJECTED,
 ) -> Links:
-    """Rank the collection among itself, by ``method`` and, projected, by ``projected``."""
+    """Rank the collection among itself, by ``method`` and, projected, by ``projected``.
+
+    level : the similarity at which groups end; with 0 lists are long
+    """
     n = len(vectors)
     run = execution.runner
     centring = Projection.fit(vectors, kind=0, threads=run.threads)
     if n < LEAST_ROWS:
         centred = centring.transform(vectors)
         return Links(all_pairs(centred), unit_rows(centred[:, :DIRECTIONS]), (centring,))
-    k = min(LISTED, n - 1)
     plain = method.replace(omega=TRACE, geodesic=False, fusion="squared")
-    before = linked(plain, vectors, k, execution)
     learnt = projection_for("pairs", [("vectors", vectors)], run.threads, execution.arrays)
     assert learnt is not None
-    after = linked(projected.replace(whiten=learnt), vectors, k, execution)
+    projected = projected.replace(whiten=learnt)
+    k = min(LISTED, n - 1)
+    ranking = ranked(projected, vectors, k, execution)
+    if k < n - 1 and end_inside(ranking, level):
+        k = min(LONG, n - 1)
+        ranking = ranked(projected, vectors, k, execution)
+    after = linked(ranking, run)
+    before = linked(ranked(plain, vectors, k, execution), run)
     views = (centring, learnt)
     width = sum(min(DIRECTIONS, view.dims) for view in views)
     out = Out(np.float32, width)
@@ -86,18 +98,27 @@ def side_by_side(vectors: Floats, views: tuple[Projection, ...]) -> Floats:
     return unit_rows(np.hstack(parts))
 
 
-def linked(method: CASMethod, rows: Floats, k: int, execution: Execution) -> SparseRows:
-    """The distances of rows of which one is among the first ``k`` results of the other.
+def ranked(method: CASMethod, rows: Floats, k: int, execution: Execution) -> Ranking:
+    """Of each row itself and the first ``k`` others that share something with it."""
+    with warnings.catch_warnings():
+        # Sizes are reduced where rows are few: nobody asked for them.
+        warnings.simplefilter("ignore", KinrankWarning)
+        return method.rank_sharing(rows, k, execution)
+
+
+def end_inside(ranking: Ranking, level: float) -> bool:
+    """Whether lists end inside groups: what follows may be as similar as members are."""
+    last = ranking.distances[:, -1]
+    return float((1 - last >= level).mean()) >= INSIDE
+
+
+def linked(ranking: Ranking, run: Runner) -> SparseRows:
+    """The distances of rows of which one is among the results of the other.
 
     Both ways, the lesser one; pairs that share nothing, whose similarity is no more than a trace,
     are left out.
     """
-    n = len(rows)
-    run = execution.runner
-    with warnings.catch_warnings():
-        # Sizes are reduced where rows are few: nobody asked for them.
-        warnings.simplefilter("ignore", KinrankWarning)
-        ranking = method.rank_sharing(rows, k, execution)
+    n = len(ranking.indices)
     args = (ranking.indices, ranking.distances, TRACE)
     listed = run.rows("links", listed_links, args, n, n)
     back = transposed(listed, run)

@@ -59,7 +59,7 @@ class LinkRankings:
         """Rank ``queries`` among themselves; see ``RankingMethod``."""
         del gallery, k, row_filter
         rows = as_vectors(("vectors", queries), empty=execution.arrays.empty)
-        return find_links(rows, self.method, execution)
+        return find_links(rows, self.method, execution, level=0)
 
 
 def group_rows(
@@ -99,7 +99,7 @@ def group_rows(
         rows = as_vectors(("vectors", vectors), empty=execution.arrays.empty)
         chosen, sizes = _choose_sizes(rows, threads, execution.arrays)
         projected = PROJECTED.replace(**sizes)
-        links = find_links(rows, method.replace(**sizes), execution, projected)
+        links = find_links(rows, method.replace(**sizes), execution, chosen.level, projected)
         if threshold is None:
             tree, single_below = grow_without_singles(links, chosen.level, execution)
         else:
